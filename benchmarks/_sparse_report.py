@@ -1,0 +1,287 @@
+"""How the results of the sparse coding benchmark are kept and told: tables, goals, plain data and a plot."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from _coders import DICTLEARN, OURS, OURS_OLS, SKLEARN, SPAMS, Problem, Quality
+from _plots import Bar, Panel, bar_panels
+from _timing import Timing, duration, table
+
+THREADS = (1, 2)
+MOST = THREADS[-1]
+#: Order of the bars and, for each coder, the colours of float32 and float64.
+COLOURS = {
+    OURS: ("#00665e", "#3aa99f"),
+    OURS_OLS: ("#1f6f3d", "#6dbb85"),
+    SPAMS: ("#a8481c", "#e39a6f"),
+    DICTLEARN: ("#8d8fb8", "#8d8fb8"),
+    SKLEARN: ("#6b7885", "#aab4be"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """The sizes and the stopping rule of a case."""
+
+    key: str
+    title: str
+    n_samples: int
+    n_features: int
+    n_components: int
+    n_nonzero_coefs: int
+    tol: float | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> Case:
+        """Take them from a problem."""
+        return cls(**{name: getattr(problem, name) for name in cls.__dataclass_fields__})
+
+    @property
+    def heading(self) -> str:
+        """Title with sizes."""
+        return f"{self.title}  ({self.n_samples:,} x {self.n_features}, {self.n_components} atoms)"
+
+    @property
+    def useful_flops(self) -> float:
+        """Useful operations of OMP with exactly `n_nonzero_coefs` atoms, as sparse_coding.py defines them."""
+        steps = sum(m + 2 for m in range(self.n_nonzero_coefs - 1))
+        return 2.0 * self.n_samples * self.n_components * (self.n_features + steps)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One coder on one case, in one precision, on a number of threads."""
+
+    case: str
+    coder: str
+    dtype: str
+    threads: int
+    timing: Timing
+    quality: Quality
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far our OLS codes and those of SPAMS agree."""
+
+    case: str
+    dtype: str
+    equal_supports: float
+    relative_error_difference: float
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A goal, the worst value measured for it and the case where that was."""
+
+    text: str
+    target: float
+    value: float
+    where: str
+    unit: str = "x"
+
+    @property
+    def reached(self) -> bool:
+        """Whether the value is on the right side: below for megabytes, not below for ratios."""
+        return self.value < self.target if self.unit == " MB" else self.value >= self.target
+
+
+@dataclass
+class Run:
+    """Everything that a run of the benchmark finds out."""
+
+    matmul_gflops: dict[str, float]
+    cases: list[Case] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    agreements: list[Agreement] = field(default_factory=list)
+    identical_for_any_n_jobs: dict[str, bool] = field(default_factory=dict)
+    memory_mb: dict[str, float] | None = None
+
+    def median(self, case: str, coder: str, dtype: str, threads: int) -> float | None:
+        """Return a median time in seconds, or None where there is none."""
+        for row in self.rows:
+            if (row.case, row.coder, row.dtype, row.threads) == (case, coder, dtype, threads):
+                return row.timing.median
+        return None
+
+    def ratio(self, case: str, slow: tuple[str, int], fast: tuple[str, int], dtype: str) -> float | None:
+        """Return the time of one (coder, threads) over that of another."""
+        above = self.median(case, slow[0], dtype, slow[1])
+        below = self.median(case, fast[0], dtype, fast[1])
+        return None if above is None or below is None else above / below
+
+    def rates(self) -> list[dict[str, Any]]:
+        """Return useful GFLOP/s of our OMP on one thread, for the cases that stop at a number of atoms only."""
+        rates = []
+        for case in self.cases:
+            for dtype, roof in self.matmul_gflops.items():
+                seconds = self.median(case.key, OURS, dtype, 1)
+                if seconds is not None and case.tol is None:
+                    rate = case.useful_flops / seconds / 1e9
+                    rates.append({"case": case.key, "dtype": dtype, "gflops": rate, "share": rate / roof})
+        return rates
+
+
+def check_goals(run: Run) -> list[Goal]:
+    """Hold the results against the goals; a goal for which nothing was measured is left out."""
+    keys = [case.key for case in run.cases]
+    patches, random = [key for key in keys if key != "random"], [key for key in keys if key == "random"]
+    goals: list[Goal] = []
+
+    def ask(
+        text: str, target: float, where: list[str], slow: tuple[str, int], fast: tuple[str, int], dtype: str
+    ) -> None:
+        ratios = [(value, key) for key in where if (value := run.ratio(key, slow, fast, dtype)) is not None]
+        if ratios:
+            goals.append(Goal(f"{text}, {dtype}", target, *min(ratios)))
+
+    for coder, name in ((OURS, "OMP"), (OURS_OLS, "OLS")):
+        text = f"{name} against SPAMS, {MOST} threads"
+        for dtype, target in (("float32", 5.0), ("float64", 4.0)):
+            ask(f"{text}, patches", target, patches, (SPAMS, MOST), (coder, MOST), dtype)
+        for dtype in run.matmul_gflops:
+            ask(f"{text}, 256 x 1024", 3.0, random, (SPAMS, MOST), (coder, MOST), dtype)
+    for dtype in run.matmul_gflops:
+        ask(f"OMP against scikit-learn, {MOST} threads", 100.0, keys, (SKLEARN, MOST), (OURS, MOST), dtype)
+    for dtype in run.matmul_gflops:
+        ask(f"OMP, {MOST} threads against 1", 1.7, keys, (OURS, 1), (OURS, MOST), dtype)
+    if run.memory_mb is not None:
+        goals.append(
+            Goal("peak memory beyond input and output", 100.0, run.memory_mb["beyond"], "many", " MB")
+        )
+    return goals
+
+
+def print_case(run: Run, case: Case) -> None:
+    """Print times and the quality reached for one case, by precision and threads."""
+    print(f"\n{case.heading}\n")
+    rows = sorted((row for row in run.rows if row.case == case.key), key=lambda row: (row.dtype, row.threads))
+    lines = []
+    for row in rows:
+        low, high = row.timing.quartiles
+        ratio = run.ratio(case.key, (row.coder, row.threads), (OURS, row.threads), row.dtype)
+        lines.append(
+            [
+                row.coder,
+                row.dtype,
+                str(row.threads),
+                duration(row.timing.median),
+                f"{duration(low)} - {duration(high)}",
+                row.timing.repeats,
+                f"{ratio:.2f}x",
+                f"{row.quality.rms_residual:.4f}",
+                f"{row.quality.mean_nonzeros:.3f}",
+                str(row.quality.max_nonzeros),
+            ]
+        )
+    headers = ["coder", "dtype", "threads", "median", "quartiles", "runs", "time / OMP"]
+    print(table([*headers, "RMS residual", "mean nnz", "max nnz"], lines, left=2))
+    short = [row.timing.budget for row in rows if len(row.timing.seconds) < row.timing.asked]
+    if short:
+        print(f"* fewer runs: more would have taken this coder longer than the budget of {short[0]:g} s.")
+    if case.tol is not None and any(row.coder == SKLEARN for row in rows):
+        print("scikit-learn stops at the tolerance only: it ignores T here, so its codes may be longer.")
+
+
+def print_summary(run: Run, goals: list[Goal]) -> None:
+    """Print what holds for the run as a whole."""
+    if run.agreements:
+        print("\nOur OLS beside SPAMS, whose omp is OLS\n")
+        lines = [
+            [
+                entry.case,
+                entry.dtype,
+                f"{entry.equal_supports:.3%}",
+                f"{entry.relative_error_difference:+.1e}",
+            ]
+            for entry in run.agreements
+        ]
+        print(table(["case", "dtype", "equal supports", "squared error, relative difference"], lines, left=2))
+    print("\nOur OMP on one thread: useful operations beside the machine's matrix product\n")
+    lines = [
+        [
+            rate["case"],
+            rate["dtype"],
+            f"{rate['gflops']:.1f}",
+            f"{run.matmul_gflops[rate['dtype']]:.1f}",
+            f"{rate['share']:.0%}",
+        ]
+        for rate in run.rates()
+    ]
+    print(table(["case", "dtype", "GFLOP/s", "matmul GFLOP/s", "share"], lines, left=2))
+    print("\nBit-identical codes for n_jobs = 1, 2 and 3, OMP and OLS")
+    for key, same in run.identical_for_any_n_jobs.items():
+        print(f"  {key}: {'yes' if same else 'NO'}")
+    if run.memory_mb is not None:
+        print(
+            "\nMemory of case many, n_jobs = 2: input {input:.0f} MB, output {output:.0f} MB, "
+            "peak beyond both {beyond:.1f} MB".format(**run.memory_mb)
+        )
+    _print_goals(goals)
+
+
+def _print_goals(goals: list[Goal]) -> None:
+    print("\nGoals, each with the worst value of its cases\n")
+    lines = [
+        [
+            goal.text,
+            "reached" if goal.reached else "NOT reached",
+            f"{goal.target:g}{goal.unit}",
+            f"{goal.value:.2f}{goal.unit}",
+            goal.where,
+        ]
+        for goal in goals
+    ]
+    print(table(["goal", "", "asked", "measured", "in case"], lines, left=2))
+
+
+def as_record(run: Run, goals: list[Goal]) -> dict[str, Any]:
+    """Return a run as plain data."""
+    return {
+        "cases": [asdict(case) for case in run.cases],
+        "results": [_row_record(row) for row in run.rows],
+        "ols_beside_spams": [asdict(entry) for entry in run.agreements],
+        "matmul_gflops": run.matmul_gflops,
+        "kernel_rates": run.rates(),
+        "identical_for_any_n_jobs": run.identical_for_any_n_jobs,
+        "memory_mb": run.memory_mb,
+        "goals": [{**asdict(goal), "reached": goal.reached} for goal in goals],
+    }
+
+
+def _row_record(row: Row) -> dict[str, Any]:
+    return {
+        "case": row.case,
+        "coder": row.coder,
+        "dtype": row.dtype,
+        "threads": row.threads,
+        "median_s": row.timing.median,
+        "quartiles_s": list(row.timing.quartiles),
+        "seconds": list(row.timing.seconds),
+        **asdict(row.quality),
+    }
+
+
+def draw(run: Run, path: Path, cpu: str) -> None:
+    """Plot the times on the larger number of threads, with markers for one thread."""
+    order = list(COLOURS)
+    panels = []
+    for case in run.cases:
+        chosen = [row for row in run.rows if row.case == case.key and row.threads == MOST]
+        bars = []
+        for row in sorted(chosen, key=lambda row: (order.index(row.coder), row.dtype)):
+            ratio = run.ratio(case.key, (row.coder, MOST), (OURS, MOST), row.dtype)
+            remark = "" if row.coder in (OURS, OURS_OLS) else f"{ratio:.3g}x"
+            single = run.median(case.key, row.coder, row.dtype, 1)
+            bars.append(Bar(row.coder, row.dtype, row.timing.median, single, remark))
+        panels.append(Panel(case.heading, bars))
+    bar_panels(
+        panels,
+        COLOURS,
+        path,
+        title=f"Sparse coding on {MOST} threads, {cpu}",
+        marker_label="circles: 1 thread; factors: against coupledict OMP in the same precision",
+    )

@@ -1,0 +1,222 @@
+"""Fair timing of several callables in one run, and the small tools that report it.
+
+The entries of one measurement take turns: every round runs each of them once, and each round starts with another
+one, so that a slow drift of the machine falls on all alike. Between two entries there is a pause, because the
+worker threads of BLAS and OpenMP libraries keep spinning for some milliseconds after a call and would take a core
+from whoever comes next.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One callable to be timed, and the number of threads that libraries may use while it runs."""
+
+    name: str
+    call: Callable[[], Any]
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The times of one entry, in seconds, and what its warm-up call returned."""
+
+    name: str
+    seconds: tuple[float, ...]
+    asked: int
+    budget: float
+    result: Any
+
+    @property
+    def median(self) -> float:
+        """Median time in seconds."""
+        return float(np.median(self.seconds))
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """Lower and upper quartile in seconds."""
+        low, high = np.quantile(self.seconds, [0.25, 0.75])
+        return float(low), float(high)
+
+    @property
+    def repeats(self) -> str:
+        """How many repeats there were, with a star where the budget allowed fewer than were asked."""
+        return f"{len(self.seconds)}" + ("*" if len(self.seconds) < self.asked else "")
+
+
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Hold BLAS, OpenMP and, where it is loaded, numba to a number of threads."""
+    numba = sys.modules.get("numba")
+    before = numba.get_num_threads() if numba else 0
+    with threadpool_limits(limits=threads):
+        if numba:
+            numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+        try:
+            yield
+        finally:
+            if numba:
+                numba.set_num_threads(before)
+
+
+def measure(
+    entries: Sequence[Entry],
+    *,
+    repeats: int = 7,
+    budget: float = 30.0,
+    at_least: int = 3,
+    pause: float = 0.05,
+    progress: Callable[[str], None] | None = None,
+) -> list[Timing]:
+    """Time entries in turns.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+    repeats : int
+        Rounds, and so timed runs of each entry.
+    budget : float
+        Seconds that the timed runs of one entry may take. An entry that would pass it, judged by its warm-up
+        call, gets as many repeats as fit, spread over the rounds, and never fewer than `at_least`.
+    at_least : int
+        Repeats that the budget never takes away.
+    pause : float
+        Seconds of rest before each run.
+    progress : callable, optional
+        Told the name of each entry when its warm-up starts.
+
+    Returns
+    -------
+    timings : list of Timing
+        In the order of `entries`.
+    """
+    results: list[Any] = []
+    allowed: list[int] = []
+    for entry in entries:
+        if progress is not None:
+            progress(entry.name)
+        seconds, result = _timed(entry, pause)
+        results.append(result)
+        allowed.append(min(repeats, max(at_least, int(budget / max(seconds, 1e-9)))))
+    times: list[list[float]] = [[] for _ in entries]
+    for round_ in range(repeats):
+        for place in range(len(entries)):
+            index = (place + round_) % len(entries)
+            if _takes_part(round_, allowed[index], repeats):
+                times[index].append(_timed(entries[index], pause)[0])
+    return [
+        Timing(entry.name, tuple(taken), repeats, budget, result)
+        for entry, taken, result in zip(entries, times, results, strict=True)
+    ]
+
+
+def _timed(entry: Entry, pause: float) -> tuple[float, Any]:
+    with limit_threads(entry.threads):
+        time.sleep(pause)
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            start = time.perf_counter()
+            result = entry.call()
+            seconds = time.perf_counter() - start
+        finally:
+            if collecting:
+                gc.enable()
+    return seconds, result
+
+
+def _takes_part(round_: int, allowed: int, repeats: int) -> bool:
+    """Spread `allowed` runs evenly over the rounds."""
+    return (round_ + 1) * allowed // repeats > round_ * allowed // repeats
+
+
+def matmul_rate(dtype: str, *, size: int = 2000, repeats: int = 7) -> float:
+    """Measure NumPy's matrix product on one thread: median GFLOP/s for square matrices of a dtype."""
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal((size, size)).astype(dtype) for _ in range(2))
+    out = np.empty_like(left)
+    timing = measure([Entry(f"matmul {dtype}", lambda: np.matmul(left, right, out=out))], repeats=repeats)[0]
+    return 2.0 * size**3 / timing.median / 1e9
+
+
+def machine(distributions: Sequence[str]) -> dict[str, Any]:
+    """Describe the machine and the versions of distributions, for the record of a run."""
+    blas = [
+        {key: pool.get(key) for key in ("user_api", "internal_api", "version", "architecture")}
+        for pool in threadpool_info()
+    ]
+    return {
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in distributions},
+        "threaded_libraries": blas,
+    }
+
+
+def cpu_name() -> str:
+    """Return the model name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may run on."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Lay out rows of text in aligned columns, the first `left` of them flush left and the rest flush right."""
+    cells = [list(headers), *(list(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
+    lines = []
+    for row in cells:
+        parts = [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(parts).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Write a time with three significant digits, in the unit that suits it."""
+    for limit, unit, scale in ((1e-3, "us", 1e6), (1.0, "ms", 1e3)):
+        if seconds < limit:
+            return f"{_three_digits(seconds * scale)} {unit}"
+    return f"{_three_digits(seconds)} s"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"

@@ -1,0 +1,89 @@
+// What the kernels offer, without a word about Python or instruction sets.
+//
+// Inside the kernels there are no views: a signal is the row of its views side by side, view v multiplied by
+// sqrt(w_v), and an atom is the same row of the dictionaries divided by its norm. Ordinary OMP on these rows is
+// the joint OMP of the views. The rows of a few signals at a time are made in scratch; the whole never exists.
+#pragma once
+#include <cstdint>
+
+namespace coupledict {
+
+using index_t = std::int64_t;
+
+// Why the coding of one signal ended.
+enum Status : std::uint8_t {
+    kLimit = 0,      // it has as many atoms as allowed
+    kTolerance = 1,  // its squared residual is at most tol
+    kExhausted = 2,  // what is left is rounding error, or orthogonal to every atom
+    kDependent = 3,  // what is left correlates only with atoms that depend on those chosen
+    kZero = 4,       // the signal is zero
+    kNotFinite = 5,  // the signal holds NaN or infinity, and was not coded
+    kOverflow = 6,   // a coefficient does not fit the number type
+};
+
+// One view of a chunk of signals, as it lies in memory; strides are counted in elements and may be negative.
+template <class T>
+struct View {
+    const T *data;
+    index_t row_stride, column_stride;
+    index_t n_features;
+    T scale;  // sqrt of the view's weight
+};
+
+// Unit-norm joint atoms, packed for the kernels of one instruction set.
+template <class T>
+struct Dictionary {
+    index_t n_atoms, n_features;
+    index_t stride;        // n_atoms rounded up to whole panels; the padding atoms are zero
+    const T *panels;       // stride / panel_width panels of (n_features, panel_width)
+    const T *gram;         // (n_atoms, stride), or null: rows are then computed when they are needed
+    const double *norms;   // of the atoms before they were normalised
+    bool ordinary_norms;   // every norm can be divided by without care
+};
+
+enum Pursuit : int { kOmp = 0, kOls = 1 };
+enum Method : int { kGram = 0, kGramFree = 1 };
+
+struct Limits {
+    index_t n_nonzero;  // at most this many atoms; at least 1, at most min(n_atoms, n_features)
+    double tol;         // squared residual to stop at; negative: none
+    Pursuit pursuit;
+    Method method;
+};
+
+// Results of one chunk. `indices` and `values` are written without gaps, in the order of the signals.
+template <class T>
+struct Codes {
+    std::int32_t *counts;  // nonzeros of each signal
+    std::int32_t *indices;
+    T *values;
+    double *energy;  // squared residual of each signal
+    std::uint8_t *status;
+};
+
+// The kernels of one instruction set for one number type.
+template <class T>
+struct Kernels {
+    index_t panel_width;
+
+    // Lays n_atoms rows of unit norm (contiguous, n_features long) out in panels.
+    void (*pack)(index_t n_atoms, index_t n_features, const T *atoms, T *panels);
+
+    // Rows start..stop-1 of the Gram matrix, each dictionary.stride long.
+    void (*gram_rows)(const Dictionary<T> &dictionary, index_t start, index_t stop, void *scratch, T *rows);
+    index_t (*gram_scratch)(const Dictionary<T> &dictionary);
+
+    // Codes n signals; returns the nonzeros written. A nonzero *stop ends the work early, with results to be discarded.
+    index_t (*encode)(const Dictionary<T> &dictionary, const Limits &limits, index_t n, index_t n_views,
+                      const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes);
+    index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Limits &limits);
+};
+
+// One per instruction set that was compiled in.
+struct Level {
+    const char *name;
+    const Kernels<float> *f32;
+    const Kernels<double> *f64;
+};
+
+}  // namespace coupledict

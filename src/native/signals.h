@@ -1,0 +1,92 @@
+// Signals on their way in: views side by side in scratch, checked, and scaled where their size would overflow.
+#pragma once
+#include "simd.h"
+
+namespace coupledict::COUPLEDICT_LEVEL {
+namespace {
+
+template <class T>
+struct Precision;
+template <>
+struct Precision<float> {
+    static constexpr double epsilon = 0x1p-23;
+    // Squared norms outside this range are brought to about 1 first: squares of correlations must not over- or underflow.
+    static constexpr double smallest_energy = 1e-10, largest_energy = 1e20;
+};
+template <>
+struct Precision<double> {
+    static constexpr double epsilon = 0x1p-52;
+    static constexpr double smallest_energy = 1e-100, largest_energy = 1e100;
+};
+
+// Constants that the slow twin (coupledict/_reference.py) shares.
+template <class T>
+constexpr double kPivotGuard = 1000 * Precision<T>::epsilon;  // an atom with less of its squared norm left is dependent
+template <class T>
+constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
+
+// Correlations below this share of the signal's norm are rounding error.
+template <class T>
+inline double noise_share(index_t n_features) {
+    return Precision<T>::epsilon * (8 + 0.5 * __builtin_sqrt(static_cast<double>(n_features)));
+}
+
+// What is known of a signal before its coding.
+struct Arrival {
+    double energy;  // squared norm, after scaling
+    int exponent;   // the signal was multiplied by 2^-exponent
+    bool finite;
+};
+
+template <class T>
+double squared_norm(index_t n, const T *x) {
+    double part[8] = {};
+    index_t f = 0;
+    for (; f + 8 <= n; f += 8)
+        for (int i = 0; i < 8; ++i) part[i] += static_cast<double>(x[f + i]) * static_cast<double>(x[f + i]);
+    for (int i = 0; f < n; ++f, ++i) part[i] += static_cast<double>(x[f]) * static_cast<double>(x[f]);
+    return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
+}
+
+template <class T>
+double largest_magnitude(index_t n, const T *x) {
+    double top = 0;
+    for (index_t f = 0; f < n; ++f) {
+        const double size = __builtin_fabs(static_cast<double>(x[f]));
+        top = size > top ? size : top;
+    }
+    return top;
+}
+
+template <class T>
+Arrival rescale(index_t n, T *x) {
+    for (index_t f = 0; f < n; ++f)
+        if (!__builtin_isfinite(x[f])) return {0, 0, false};
+    const double top = largest_magnitude(n, x);
+    if (top == 0) return {0, 0, true};
+    const int exponent = __builtin_ilogb(top);
+    for (index_t f = 0; f < n; ++f)
+        x[f] = static_cast<T>(__builtin_ldexp(static_cast<double>(x[f]), -exponent));
+    return {squared_norm(n, x), exponent, true};
+}
+
+// Lays signal `row` of every view side by side in x.
+template <class T>
+Arrival arrive(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
+    T *out = x;
+    for (index_t v = 0; v < n_views; ++v) {
+        const View<T> &view = views[v];
+        const T *in = view.data + row * view.row_stride;
+        if (view.column_stride == 1)
+            for (index_t f = 0; f < view.n_features; ++f) out[f] = in[f] * view.scale;
+        else
+            for (index_t f = 0; f < view.n_features; ++f) out[f] = in[f * view.column_stride] * view.scale;
+        out += view.n_features;
+    }
+    const double energy = squared_norm(n_features, x);
+    if (energy >= Precision<T>::smallest_energy && energy <= Precision<T>::largest_energy) return {energy, 0, true};
+    return rescale(n_features, x);  // rare; NaN ends up here too
+}
+
+}  // namespace
+}  // namespace coupledict::COUPLEDICT_LEVEL

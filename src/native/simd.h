@@ -1,0 +1,142 @@
+// The vectors of the instruction set this file is compiled for.
+//
+// Everything here lives in a namespace named after the instruction set and uses no function of the standard library:
+// a shared inline function could otherwise be kept by the linker in its AVX-512 copy, for machines that have none.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "kernels.h"
+
+namespace coupledict::COUPLEDICT_LEVEL {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+constexpr int kTileRows = 6;     // signals in one tile of the matrix product: 6 x 4 accumulators of 32 registers
+constexpr int kTileVectors = 4;  // vectors in one panel
+constexpr int kBlockVectors = 8;  // vectors in one column block of the pursuit
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+constexpr int kTileRows = 6;  // 6 x 2 of 16 registers
+constexpr int kTileVectors = 2;
+constexpr int kBlockVectors = 8;
+#else
+constexpr int kVectorBytes = 16;
+constexpr int kTileRows = 4;
+constexpr int kTileVectors = 2;
+constexpr int kBlockVectors = 4;
+#endif
+
+template <class T>
+struct Simd;
+template <>
+struct Simd<float> {
+    typedef float vec __attribute__((vector_size(kVectorBytes), may_alias));
+    typedef std::int32_t ivec __attribute__((vector_size(kVectorBytes), may_alias));
+    static constexpr std::int32_t magnitude = 0x7fffffff;
+};
+template <>
+struct Simd<double> {
+    typedef double vec __attribute__((vector_size(kVectorBytes), may_alias));
+    typedef std::int64_t ivec __attribute__((vector_size(kVectorBytes), may_alias));
+    static constexpr std::int64_t magnitude = 0x7fffffffffffffff;
+};
+template <class T>
+using vec = typename Simd<T>::vec;
+template <class T>
+using ivec = typename Simd<T>::ivec;
+template <class T>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+template <class T>
+constexpr int kPanelWidth = kTileVectors *kLanes<T>;
+template <class T>
+constexpr int kBlockWidth = kBlockVectors *kLanes<T>;
+
+template <class T>
+inline vec<T> load(const T *p) {
+    return *reinterpret_cast<const vec<T> *>(p);
+}
+template <class T>
+inline void store(T *p, vec<T> v) {
+    *reinterpret_cast<vec<T> *>(p) = v;
+}
+template <class T>
+inline vec<T> splat(T x) {
+    return x - vec<T>{};
+}
+template <class T>
+inline vec<T> absolute(vec<T> v) {
+    return (vec<T>)((ivec<T>)v & Simd<T>::magnitude);
+}
+template <class V>
+inline V larger(V a, V b) {
+    return a > b ? a : b;
+}
+
+// Bit i is set where lane i of a equals lane i of b.
+#if defined(__AVX512F__)
+inline unsigned equal_lanes(vec<float> a, vec<float> b) {
+    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
+}
+inline unsigned equal_lanes(vec<double> a, vec<double> b) {
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ);
+}
+#elif defined(__AVX2__)
+inline unsigned equal_lanes(vec<float> a, vec<float> b) {
+    return static_cast<unsigned>(_mm256_movemask_ps((__m256)(a == b)));
+}
+inline unsigned equal_lanes(vec<double> a, vec<double> b) {
+    return static_cast<unsigned>(_mm256_movemask_pd((__m256d)(a == b)));
+}
+#elif defined(__SSE2__)
+inline unsigned equal_lanes(vec<float> a, vec<float> b) {
+    return static_cast<unsigned>(_mm_movemask_ps((__m128)(a == b)));
+}
+inline unsigned equal_lanes(vec<double> a, vec<double> b) {
+    return static_cast<unsigned>(_mm_movemask_pd((__m128d)(a == b)));
+}
+#else
+template <class V>
+inline unsigned equal_lanes(V a, V b) {
+    unsigned mask = 0;
+    for (unsigned i = 0; i < sizeof(V) / sizeof(a[0]); ++i) mask |= (a[i] == b[i] ? 1u : 0u) << i;
+    return mask;
+}
+#endif
+
+template <class T>
+inline T largest_lane(vec<T> v) {
+    constexpr int n = kLanes<T>;
+    alignas(kVectorBytes) T lane[n];
+    store<T>(lane, v);
+    for (int width = n / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
+    return lane[0];
+}
+
+inline index_t round_up(index_t n, index_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+// Hands out aligned pieces of one scratch buffer; with a null buffer it only counts, so that the size needed and the
+// layout come from the same lines.
+class Arena {
+  public:
+    explicit Arena(void *buffer) : base_(static_cast<char *>(buffer)) {}
+    template <class U>
+    U *take(index_t count) {
+        char *piece = base_ ? base_ + used_ : nullptr;
+        used_ += round_up(count * static_cast<index_t>(sizeof(U)), 64);
+        return reinterpret_cast<U *>(piece);
+    }
+    index_t used() const { return used_; }
+
+  private:
+    char *base_;
+    index_t used_ = 0;
+};
+
+}  // namespace
+}  // namespace coupledict::COUPLEDICT_LEVEL

@@ -1,0 +1,125 @@
+// The atoms chosen for one signal: their order, their triangular factor, and the coefficients that follow from it.
+#pragma once
+#include "correlate.h"
+#include "signals.h"
+
+namespace coupledict::COUPLEDICT_LEVEL {
+namespace {
+
+// The chosen atoms are D_S = R Q with R lower triangular and the rows of Q orthonormal; the projection of the signal on
+// them is sum_j z_j q_j, so the coefficients solve c R = z.
+template <class T>
+struct Support {
+    index_t size;
+    index_t stride;         // of the rows of R
+    std::int32_t *atoms;    // in the order they were chosen
+    T *factor;              // rows of R, without the diagonal
+    T *inverse_diagonal;
+    T *projection;          // z
+    T *coefficients;        // of the unit-norm atoms, once solve() has run
+    std::uint64_t *chosen;  // one bit an atom
+    std::uint64_t *barred;  // one bit an atom; set for atoms that depend on those chosen
+    bool any_barred;
+    std::int32_t *slot;  // atom -> place in `atoms`, where chosen
+    index_t n_words;
+
+    Support(Arena &arena, index_t n_atoms, index_t limit)
+        : size(0), stride(round_up(limit, kLanes<T>)), n_words((n_atoms + 63) / 64) {
+        atoms = arena.take<std::int32_t>(limit);
+        factor = arena.take<T>(limit * stride);
+        inverse_diagonal = arena.take<T>(stride);
+        projection = arena.take<T>(stride);
+        coefficients = arena.take<T>(stride);
+        chosen = arena.take<std::uint64_t>(n_words);
+        barred = arena.take<std::uint64_t>(n_words);
+        slot = arena.take<std::int32_t>(n_atoms);
+    }
+    void clear() {
+        size = 0;
+        for (index_t i = 0; i < n_words; ++i) chosen[i] = barred[i] = 0;
+        any_barred = false;
+    }
+    T *next_row() const { return factor + size * stride; }
+    bool is_chosen(index_t k) const { return chosen[k / 64] >> (k % 64) & 1; }
+    bool is_closed(index_t k) const { return (chosen[k / 64] | barred[k / 64]) >> (k % 64) & 1; }
+    void bar(index_t k) {
+        barred[k / 64] |= std::uint64_t(1) << (k % 64);
+        any_barred = true;
+    }
+    // Takes atom k; its row of R has been written to next_row().
+    void add(index_t k, T inverse_pivot, T z) {
+        chosen[k / 64] |= std::uint64_t(1) << (k % 64);
+        slot[k] = static_cast<std::int32_t>(size);
+        atoms[size] = static_cast<std::int32_t>(k);
+        inverse_diagonal[size] = inverse_pivot;
+        projection[size] = z;
+        ++size;
+    }
+    void solve() {
+        for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
+        for (index_t i = size - 1; i >= 0; --i) {
+            const T c = coefficients[i] * inverse_diagonal[i];
+            coefficients[i] = c;
+            const T *row = factor + i * stride;
+            for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
+        }
+    }
+    // Squared residual of signal x with the present coefficients, in double.
+    double residual_energy(const Dictionary<T> &d, const T *x, double *residual) const {
+        constexpr index_t width = kPanelWidth<T>;
+        for (index_t f = 0; f < d.n_features; ++f) residual[f] = static_cast<double>(x[f]);
+        for (index_t j = 0; j < size; ++j) {
+            const double c = static_cast<double>(coefficients[j]);
+            const T *atom = d.panels + atoms[j] / width * d.n_features * width + atoms[j] % width;
+            for (index_t f = 0; f < d.n_features; ++f) residual[f] -= c * static_cast<double>(atom[f * width]);
+        }
+        return squared_norm(d.n_features, residual);
+    }
+};
+
+// The running squared residual, and when it is small enough. It is kept by subtraction, so near tol it may be wrong by
+// its rounding error; there the residual itself is computed.
+template <class T>
+struct Stop {
+    double energy, tol, band;
+
+    Stop(double signal_energy, double tolerance, int exponent)
+        : energy(signal_energy),
+          tol(tolerance < 0 ? -1 : __builtin_ldexp(tolerance, -2 * exponent)),
+          band(kEnergyBand<T> * signal_energy) {}
+    bool reached(Support<T> &support, const Dictionary<T> &d, const T *x, double *residual) {
+        if (tol < 0 || energy > tol + band) return false;
+        if (energy < tol - band) return true;
+        support.solve();
+        energy = support.residual_energy(d, x, residual);
+        return energy <= tol;
+    }
+};
+
+// Writes the codes of one signal, sorted by atom; returns how many, and whether all of them fit the number type.
+template <class T>
+index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, std::int32_t *indices, T *values,
+                    bool *fits) {
+    index_t n = 0;
+    *fits = true;
+    const bool plain = exponent == 0 && d.ordinary_norms;
+    for (index_t w = 0; w < s.n_words; ++w)
+        for (std::uint64_t bits = s.chosen[w]; bits; bits &= bits - 1) {
+            const index_t k = w * 64 + __builtin_ctzll(bits);
+            const T c = s.coefficients[s.slot[k]];
+            indices[n] = static_cast<std::int32_t>(k);
+            if (plain) {
+                values[n] = static_cast<T>(static_cast<double>(c) / d.norms[k]);
+            } else {
+                int norm_exponent;
+                const double norm = __builtin_frexp(d.norms[k], &norm_exponent);
+                values[n] = static_cast<T>(__builtin_ldexp(static_cast<double>(c) / norm, exponent - norm_exponent));
+            }
+            if (!__builtin_isfinite(values[n])) *fits = false;
+            ++n;
+        }
+    return n;
+}
+
+}  // namespace
+}  // namespace coupledict::COUPLEDICT_LEVEL
