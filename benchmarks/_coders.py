@@ -2,14 +2,16 @@
 
 How the peers stop, read from their sources and seen in their results:
 
-* SPAMS ``omp`` stops at L atoms or when the squared residual is <= eps, and gives no atom to a signal whose energy
-  is <= eps already: the rule of coupledict. It chooses atoms as ``pursuit="ols"`` does (correlation over the
-  remaining norm of the atom), so it is compared with both pursuits.
-* scikit-learn ``orthogonal_mp_gram`` ignores ``n_nonzero_coefs`` when ``tol`` is given, so its codes may be longer
-  than the limit; it spends at least one atom on every signal.
-* dictlearn ``sparse_encode`` obeys both limits and also spends at least one atom. It computes in float64 whatever
-  it is given, so it runs there only, and its loop over signals runs on one thread: a second thread can speed up
-  nothing but its two matrix products.
+* SPAMS ``omp`` stops at L atoms or when the squared residual is <= eps, and gives no atom to a signal
+  whose energy is <= eps already: the rule of coupledict. It chooses atoms as ``pursuit="ols"`` does
+  (correlation over the remaining norm of the atom), so it is compared with both pursuits. It is always
+  given eps, if only 0: without it, float32 codes of the 2.6.14 wheel differ from run to run on the same
+  input and are often empty, as if the tolerance were undefined.
+* scikit-learn ``orthogonal_mp_gram`` ignores ``n_nonzero_coefs`` when ``tol`` is given, so its codes may
+  be longer than the limit.
+* dictlearn ``sparse_encode`` obeys both limits. It computes in float64 whatever it is given, so it runs
+  there only, and its loop over signals runs on one thread: a second one can speed up nothing but its
+  matrix products.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ class Coder:
     """A sparse coder: what prepares its call, and how its answer is read.
 
     `prepare` gets a problem of the right precision and a number of threads; what it does is not timed.
-    `read` turns the answer into codes of shape (n_samples, n_components) for the atoms that the coder was given.
+    `read` turns the answer into codes of shape (n_samples, n_components) for the atoms the coder was given.
     """
 
     name: str
@@ -140,10 +142,8 @@ def _spams(module: ModuleType) -> Coder:
     def prepare(problem: Problem, threads: int) -> Call:
         X = np.asfortranarray(problem.stacked().T)
         D = np.asfortranarray(problem.atoms(unit=True).T)
-        limits: dict[str, Any] = {"L": problem.n_nonzero_coefs, "numThreads": threads}
-        if problem.tol is not None:
-            limits["eps"] = problem.tol
-        return lambda: module.omp(X, D, **limits)
+        eps = 0.0 if problem.tol is None else problem.tol
+        return lambda: module.omp(X, D, L=problem.n_nonzero_coefs, eps=eps, numThreads=threads)
 
     return Coder(SPAMS, prepare, _as_columns)
 
@@ -193,7 +193,7 @@ def _dictlearn(module: ModuleType) -> Coder:
 
 
 def _products(X: Array, D: Array) -> tuple[Array, Array, Array]:
-    """Return Gram, correlations with contiguous columns (which the loops of both peers read fastest), energies."""
+    """Return Gram, correlations with contiguous columns (both peers read those fastest) and energies."""
     return D @ D.T, (X @ D.T).T, np.einsum("ij,ij->i", X, X)
 
 
@@ -212,6 +212,15 @@ class Quality:
     rms_residual: float
     mean_nonzeros: float
     max_nonzeros: int
+
+    def comparable(self, other: Quality) -> bool:
+        """Tell whether times may be compared: residuals within 25 % and atoms used within 5 %.
+
+        Wide enough for OMP beside OLS under one stopping rule, too narrow for empty codes or another rule.
+        """
+        residuals = sorted((self.rms_residual, other.rms_residual))
+        atoms = sorted((self.mean_nonzeros, other.mean_nonzeros))
+        return residuals[1] <= 1.25 * residuals[0] and atoms[1] <= 1.05 * atoms[0]
 
 
 def squared_error(X: Array, codes: Any, atoms: Array, *, chunk: int = 50_000) -> float:

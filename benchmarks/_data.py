@@ -1,6 +1,6 @@
 """Signals and dictionaries for the benchmarks: image patches, pairs of views, random mixtures, cosine atoms.
 
-Everything random is drawn from a seed, so two runs with the same seed and the same images see the same numbers.
+Everything random is drawn from a seed: two runs with the same seed and images see the same numbers.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def _cut(
 def cosine_dictionary(side: int = 8, n_per_axis: int = 16) -> Array:
     """Make the overcomplete separable DCT dictionary for square patches.
 
-    One-dimensional cosines of ``n_per_axis`` frequencies, the mean removed from all but the first, normalised;
-    the atoms are their Kronecker products.
+    One-dimensional cosines of ``n_per_axis`` frequencies, the mean removed from all but the first, and
+    normalised; the atoms are their Kronecker products.
 
     Returns
     -------

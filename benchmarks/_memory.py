@@ -1,8 +1,9 @@
-"""Peak memory of ``coupledict.sparse_encode`` beyond its input and its output, measured in a process of its own.
+"""Peak memory of ``coupledict.sparse_encode`` beyond its input and output, measured in a process of its own.
 
-The process reads the arrays from files straight into memory, so that no temporary copy raises the peak before the
-call. On Linux the peak and the level before the call come from ``/proc/self/status``: ``ru_maxrss`` of a new process
-starts at the size of its parent there, and would hide the growth. Elsewhere ``ru_maxrss`` is all there is.
+The process reads the arrays from files straight into memory, so that no temporary copy raises the peak
+before the call. On Linux the peak and the level before the call come from ``/proc/self/status``:
+``ru_maxrss`` of a new process starts at the size of its parent there, and would hide the growth.
+Elsewhere it is all there is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ INK, FAINT = "#22303c", "#d5dbe1"
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar: whose it is, which series it belongs to, its time and, if there is one, the time of a marker."""
+    """One bar: whose it is, its series, its time and, if there is one, the time of a marker."""
 
     group: str
     series: str
@@ -33,7 +33,7 @@ class Panel:
 
 def bar_panels(
     panels: Sequence[Panel],
-    colours: dict[str, tuple[str, ...]],
+    colours: Mapping[str, tuple[str, ...]],
     path: Path,
     *,
     title: str,
@@ -82,7 +82,7 @@ def bar_panels(
     plt.close(figure)
 
 
-def _draw(axis: Any, panel: Panel, colours: dict[str, tuple[str, ...]]) -> None:
+def _draw(axis: Any, panel: Panel, colours: Mapping[str, tuple[str, ...]]) -> None:
     series = list(dict.fromkeys(bar.series for bar in panel.bars))
     position, ticks, names, previous = 0.0, [], [], ""
     for bar in panel.bars:
@@ -97,7 +97,7 @@ def _draw(axis: Any, panel: Panel, colours: dict[str, tuple[str, ...]]) -> None:
         position += 1.0
     axis.set_xscale("log")
     ends = [bar.seconds for bar in panel.bars] + [bar.marker for bar in panel.bars if bar.marker]
-    axis.set_xlim(min(ends) / 3, max(ends) * 12)
+    axis.set_xlim(min(ends) / 3, max(ends) * 25)
     axis.set_yticks(ticks, names, fontsize=9, color=INK)
     axis.invert_yaxis()
     axis.set_title(panel.title, fontsize=11, loc="left", color=INK)

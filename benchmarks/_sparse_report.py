@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,18 +76,39 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal, the worst value measured for it and the case where that was."""
+    """A goal, the worst value measured for it and the case where that was, and cases that cannot count."""
 
     text: str
     target: float
     value: float
     where: str
     unit: str = "x"
+    not_comparable: tuple[str, ...] = ()
 
     @property
     def reached(self) -> bool:
         """Whether the value is on the right side: below for megabytes, not below for ratios."""
         return self.value < self.target if self.unit == " MB" else self.value >= self.target
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in words."""
+        if math.isnan(self.value):
+            return "not comparable"
+        return "reached" if self.reached else "NOT reached"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The time of one row over another's, and whether their codes are comparable."""
+
+    value: float
+    fair: bool
+    slow: Row
+    fast: Row
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}x" + ("" if self.fair else " !")
 
 
 @dataclass
@@ -100,27 +122,29 @@ class Run:
     identical_for_any_n_jobs: dict[str, bool] = field(default_factory=dict)
     memory_mb: dict[str, float] | None = None
 
-    def median(self, case: str, coder: str, dtype: str, threads: int) -> float | None:
-        """Return a median time in seconds, or None where there is none."""
+    def row(self, case: str, coder: str, dtype: str, threads: int) -> Row | None:
+        """Return the row of a coder, or None where there is none."""
         for row in self.rows:
             if (row.case, row.coder, row.dtype, row.threads) == (case, coder, dtype, threads):
-                return row.timing.median
+                return row
         return None
 
-    def ratio(self, case: str, slow: tuple[str, int], fast: tuple[str, int], dtype: str) -> float | None:
-        """Return the time of one (coder, threads) over that of another."""
-        above = self.median(case, slow[0], dtype, slow[1])
-        below = self.median(case, fast[0], dtype, fast[1])
-        return None if above is None or below is None else above / below
+    def against(self, row: Row, coder: str, threads: int) -> Ratio | None:
+        """Return the time of a row over that of a coder in the same case and precision."""
+        other = self.row(row.case, coder, row.dtype, threads)
+        if other is None:
+            return None
+        fair = row.quality.comparable(other.quality)
+        return Ratio(row.timing.median / other.timing.median, fair, row, other)
 
     def rates(self) -> list[dict[str, Any]]:
-        """Return useful GFLOP/s of our OMP on one thread, for the cases that stop at a number of atoms only."""
+        """Return useful GFLOP/s of our OMP on one thread, for the cases without a tolerance."""
         rates = []
         for case in self.cases:
             for dtype, roof in self.matmul_gflops.items():
-                seconds = self.median(case.key, OURS, dtype, 1)
-                if seconds is not None and case.tol is None:
-                    rate = case.useful_flops / seconds / 1e9
+                row = self.row(case.key, OURS, dtype, 1)
+                if row is not None and case.tol is None:
+                    rate = case.useful_flops / row.timing.median / 1e9
                     rates.append({"case": case.key, "dtype": dtype, "gflops": rate, "share": rate / roof})
         return rates
 
@@ -134,9 +158,13 @@ def check_goals(run: Run) -> list[Goal]:
     def ask(
         text: str, target: float, where: list[str], slow: tuple[str, int], fast: tuple[str, int], dtype: str
     ) -> None:
-        ratios = [(value, key) for key in where if (value := run.ratio(key, slow, fast, dtype)) is not None]
+        rows = [row for key in where if (row := run.row(key, slow[0], dtype, slow[1])) is not None]
+        ratios = [ratio for row in rows if (ratio := run.against(row, *fast)) is not None]
         if ratios:
-            goals.append(Goal(f"{text}, {dtype}", target, *min(ratios)))
+            fair = [(ratio.value, ratio.slow.case) for ratio in ratios if ratio.fair]
+            unfair = tuple(ratio.slow.case for ratio in ratios if not ratio.fair)
+            worst = min(fair, default=(float("nan"), "none"))
+            goals.append(Goal(f"{text}, {dtype}", target, *worst, not_comparable=unfair))
 
     for coder, name in ((OURS, "OMP"), (OURS_OLS, "OLS")):
         text = f"{name} against SPAMS, {MOST} threads"
@@ -162,7 +190,6 @@ def print_case(run: Run, case: Case) -> None:
     lines = []
     for row in rows:
         low, high = row.timing.quartiles
-        ratio = run.ratio(case.key, (row.coder, row.threads), (OURS, row.threads), row.dtype)
         lines.append(
             [
                 row.coder,
@@ -171,17 +198,20 @@ def print_case(run: Run, case: Case) -> None:
                 duration(row.timing.median),
                 f"{duration(low)} - {duration(high)}",
                 row.timing.repeats,
-                f"{ratio:.2f}x",
+                str(run.against(row, OURS, row.threads) or ""),
+                str(run.against(row, OURS_OLS, row.threads) or "") if row.coder == SPAMS else "",
                 f"{row.quality.rms_residual:.4f}",
                 f"{row.quality.mean_nonzeros:.3f}",
                 str(row.quality.max_nonzeros),
             ]
         )
-    headers = ["coder", "dtype", "threads", "median", "quartiles", "runs", "time / OMP"]
+    headers = ["coder", "dtype", "threads", "median", "quartiles", "runs", "time / OMP", "time / OLS"]
     print(table([*headers, "RMS residual", "mean nnz", "max nnz"], lines, left=2))
     short = [row.timing.budget for row in rows if len(row.timing.seconds) < row.timing.asked]
     if short:
         print(f"* fewer runs: more would have taken this coder longer than the budget of {short[0]:g} s.")
+    if any(" !" in cell for line in lines for cell in line):
+        print("! The codes of the two sides are not comparable, so this ratio counts towards no goal.")
     if case.tol is not None and any(row.coder == SKLEARN for row in rows):
         print("scikit-learn stops at the tolerance only: it ignores T here, so its codes may be longer.")
 
@@ -228,14 +258,15 @@ def _print_goals(goals: list[Goal]) -> None:
     lines = [
         [
             goal.text,
-            "reached" if goal.reached else "NOT reached",
+            goal.verdict,
             f"{goal.target:g}{goal.unit}",
             f"{goal.value:.2f}{goal.unit}",
             goal.where,
+            ", ".join(goal.not_comparable) or "-",
         ]
         for goal in goals
     ]
-    print(table(["goal", "", "asked", "measured", "in case"], lines, left=2))
+    print(table(["goal", "", "asked", "measured", "in case", "not comparable"], lines, left=2))
 
 
 def as_record(run: Run, goals: list[Goal]) -> dict[str, Any]:
@@ -248,7 +279,10 @@ def as_record(run: Run, goals: list[Goal]) -> dict[str, Any]:
         "kernel_rates": run.rates(),
         "identical_for_any_n_jobs": run.identical_for_any_n_jobs,
         "memory_mb": run.memory_mb,
-        "goals": [{**asdict(goal), "reached": goal.reached} for goal in goals],
+        "goals": [
+            {**asdict(goal), "value": None if math.isnan(goal.value) else goal.value, "verdict": goal.verdict}
+            for goal in goals
+        ],
     }
 
 
@@ -273,15 +307,15 @@ def draw(run: Run, path: Path, cpu: str) -> None:
         chosen = [row for row in run.rows if row.case == case.key and row.threads == MOST]
         bars = []
         for row in sorted(chosen, key=lambda row: (order.index(row.coder), row.dtype)):
-            ratio = run.ratio(case.key, (row.coder, MOST), (OURS, MOST), row.dtype)
-            remark = "" if row.coder in (OURS, OURS_OLS) else f"{ratio:.3g}x"
-            single = run.median(case.key, row.coder, row.dtype, 1)
-            bars.append(Bar(row.coder, row.dtype, row.timing.median, single, remark))
+            remark = "" if row.coder in (OURS, OURS_OLS) else str(run.against(row, OURS, MOST) or "")
+            single = run.row(case.key, row.coder, row.dtype, 1)
+            marker = single.timing.median if single is not None else None
+            bars.append(Bar(row.coder, row.dtype, row.timing.median, marker, remark))
         panels.append(Panel(case.heading, bars))
     bar_panels(
         panels,
         COLOURS,
         path,
         title=f"Sparse coding on {MOST} threads, {cpu}",
-        marker_label="circles: 1 thread; factors: against coupledict OMP in the same precision",
+        marker_label="circles: 1 thread; factors: against our OMP, same precision (!: not comparable)",
     )

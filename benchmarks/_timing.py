@@ -1,9 +1,9 @@
 """Fair timing of several callables in one run, and the small tools that report it.
 
-The entries of one measurement take turns: every round runs each of them once, and each round starts with another
-one, so that a slow drift of the machine falls on all alike. Between two entries there is a pause, because the
-worker threads of BLAS and OpenMP libraries keep spinning for some milliseconds after a call and would take a core
-from whoever comes next.
+The entries of one measurement take turns: every round runs each of them once, and each round starts with
+another one, so that a slow drift of the machine falls on all alike. Between two entries there is a pause,
+because the worker threads of BLAS and OpenMP libraries keep spinning for some milliseconds after a call
+and would take a core from whoever comes next.
 """
 
 from __future__ import annotations
@@ -188,6 +188,14 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def load_average() -> list[float] | None:
+    """Return the system's load averages over 1, 5 and 15 minutes, where it tells them.
+
+    A run that shares its cores with other work measures the other work too: the record should show it.
+    """
+    return [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
+
+
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
@@ -196,7 +204,7 @@ def _version(name: str) -> str | None:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Lay out rows of text in aligned columns, the first `left` of them flush left and the rest flush right."""
+    """Lay out rows of text in aligned columns, the first `left` flush left and the rest flush right."""
     cells = [list(headers), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     lines = []

@@ -1,13 +1,14 @@
-"""How fast is the sparse coder beside its peers, and what does it reach?
+"""Time the sparse coder beside its peers, and show what each reaches.
 
-Run ``python benchmarks/sparse_coding.py`` from the root of the project. It compares coupledict with SPAMS, dictlearn
-and scikit-learn in one run, with equal threads and taking turns; it prints tables and writes a JSON file and a plot.
+Run ``python benchmarks/sparse_coding.py`` from the root of the project. It compares coupledict with SPAMS,
+dictlearn and scikit-learn in one run, with equal threads and taking turns; it prints tables and writes a JSON
+file and a plot. A ratio of times counts towards a goal only where the codes of both sides are comparable.
 
 The rate of the kernel is judged by the useful floating-point operations of OMP with T atoms,
 
     2 n (K p + K sum_{m < T-1} (m + 2))
 
-for n signals, K atoms and p features: the correlations, and for each atom but the last, in every column, the m
+for n signals, K atoms and p features: the correlations, and for each atom but the last, in every column, m
 multiply-adds that orthogonalise its row of the Gram matrix, one that scales it and one that repairs the
 correlations. Choosing atoms, solving, checking the input and building the result count as time, not as work.
 """
@@ -59,7 +60,7 @@ from _sparse_report import (
     print_case,
     print_summary,
 )
-from _timing import Entry, machine, matmul_rate, measure
+from _timing import Entry, load_average, machine, matmul_rate, measure
 
 import coupledict
 
@@ -97,7 +98,7 @@ def build(key: str, images: list[Array], sizes: Sizes) -> Problem:
 
 
 def run_case(run: Run, problem: Problem, coders: list[Coder], repeats: int, budget: float) -> None:
-    """Time every coder on a problem in all precisions and thread counts, taking turns, and judge the codes."""
+    """Time every coder on a problem in all precisions and thread counts, in turns, and judge the codes."""
     casts = {dtype: problem.cast(dtype) for dtype in problem.dtypes}
     tasks = [
         (coder, dtype, threads)
@@ -181,8 +182,9 @@ def main() -> None:
     images, sentence = load_images(data_directory(arguments.data))
     sizes = Sizes(1_000, 500, 20_000) if arguments.quick else Sizes()
     coders, missing = available_coders()
+    load_before = load_average()
     here = {**machine(DISTRIBUTIONS), "coupledict_build": coupledict.build_info()}
-    print("\n".join([f"{here['cpu']}, {here['cores']} cores.", sentence, *missing]))
+    print("\n".join([f"{here['cpu']}, {here['cores']} cores, load {load_before}.", sentence, *missing]))
 
     run = Run({dtype: matmul_rate(dtype, repeats=arguments.repeats) for dtype in DTYPES})
     for key in arguments.cases:
@@ -205,6 +207,7 @@ def main() -> None:
         "images": sentence,
         "missing_peers": missing,
         "machine": here,
+        "load_average": {"before": load_before, "after": load_average()},
         "timing": {"repeats": arguments.repeats, "budget_s": arguments.budget, "order": "in turns, rotating"},
         **as_record(run, goals),
     }

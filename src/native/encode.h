@@ -1,135 +1,157 @@
-// A chunk of signals from views to codes: arrive, correlate, pursue, write; a block of signals at a time.
+// A chunk of signals from views to codes: arrive and correlate by blocks, pursue by groups, write in order.
 #pragma once
+#include "gram.h"
 #include "gramfree.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// Signals in a block: as many as keep their correlations within `bytes`, in whole tiles.
-template <class T>
-index_t block_size(const Dictionary<T> &d, index_t bytes) {
-    const index_t fit = bytes / (d.stride * static_cast<index_t>(sizeof(T))) / kTileRows;
-    return kTileRows * (fit < 1 ? 1 : fit > 8 ? 8 : fit);
-}
-
-template <class T>
-struct SignalBlock {
-    index_t size;
-    T *x;  // (size, n_features)
-    T *a;  // (size, stride)
-    Arrival *arrivals;
-
-    SignalBlock(Arena &arena, const Dictionary<T> &d, index_t n) : size(n) {
-        x = arena.take<T>(n * d.n_features);
-        a = arena.take<T>(n * d.stride);
-        arrivals = arena.take<Arrival>(n);
-    }
-};
-
-// A signal that needs no pursuit has its status at once.
-inline bool needs_pursuit(const Arrival &arrival, const Limits &limits, std::uint8_t *status) {
-    *status = kLimit;
-    if (!arrival.finite) *status = kNotFinite;
-    else if (arrival.energy == 0) *status = kZero;
-    else if (limits.tol >= 0 && arrival.energy <= __builtin_ldexp(limits.tol, -2 * arrival.exponent))
-        *status = kTolerance;
-    return *status == kLimit;
-}
-
+// Writes the codes of signals one after the other.
 template <class T>
 class Writer {
   public:
-    explicit Writer(const Codes<T> &codes) : codes_(codes) {}
+    Writer(const Dictionary<T> &d, const Codes<T> &codes) : d_(d), codes_(codes) {}
     index_t written() const { return written_; }
-    void skip(index_t i, double energy) {
+
+    // A signal that was not coded.
+    void skip(index_t i, const Arrival &arrival, Status status) {
         codes_.counts[i] = 0;
-        codes_.energy[i] = energy;
+        codes_.energy[i] = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
+        codes_.status[i] = status;
     }
-    void write(index_t i, const Dictionary<T> &d, Support<T> &support, int exponent, Status status, double energy) {
+    void write(index_t i, const Arrival &arrival, Support<T> &support, Status status, double energy) {
         support.solve();
         bool fits;
-        const index_t n = write_codes(support, d, exponent, codes_.indices + written_, codes_.values + written_, &fits);
+        const index_t n = write_codes(support, d_, arrival.exponent, codes_.indices + written_,
+                                      codes_.values + written_, &fits);
         codes_.counts[i] = static_cast<std::int32_t>(n);
-        codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * exponent) : 0;
+        codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * arrival.exponent) : 0;
         codes_.status[i] = fits ? status : kOverflow;
         written_ += n;
     }
 
   private:
+    const Dictionary<T> &d_;
     const Codes<T> &codes_;
     index_t written_ = 0;
 };
 
-constexpr index_t kCacheBytes = 384 << 10;  // correlations of a block beside the dictionary in the L2 cache
-constexpr index_t kFreeBytes = 16 << 20;    // without the Gram matrix a large block saves passes over the dictionary
+// Codes signals with one of the methods.
+template <class T, class Choice, template <class, class> class MethodOf>
+class Encoder {
+    using Method = MethodOf<T, Choice>;
+    using Signal = typename Method::Signal;
 
-template <class T, class Choice>
-struct GramMethod {
-    SignalBlock<T> block;
-    PursuitScratch<T> one;
-    GramMethod(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : block(arena, d, block_size(d, kCacheBytes)), one(arena, d, limits) {}
-
-    void code(const Dictionary<T> &d, const Limits &limits, index_t first, index_t n, const int *stop,
-              const Codes<T> &codes, Writer<T> &writer) {
-        for (index_t i = 0; i < n && !__atomic_load_n(stop, __ATOMIC_RELAXED); ++i) {
-            const Arrival &arrival = block.arrivals[i];
-            if (!needs_pursuit(arrival, limits, &codes.status[first + i])) {
-                writer.skip(first + i, __builtin_ldexp(arrival.energy, 2 * arrival.exponent));
-                continue;
-            }
-            double energy;
-            const Status status = pursue<T, Choice>(d, limits, block.x + i * d.n_features, arrival,
-                                                    block.a + i * d.stride, one, stop, &energy);
-            writer.write(first + i, d, one.support, arrival.exponent, status, energy);
+  public:
+    Encoder(Arena &arena, const Dictionary<T> &d, const Limits &limits)
+        : d_(d),
+          limits_(limits),
+          block_(block_size(d)),
+          group_(Method::group_size(d, limits, block_)),
+          method_(arena, d, limits, block_) {
+        x_ = arena.take<T>(block_ * d.n_features);
+        a_ = arena.take<T>(block_ * d.stride);
+        arrivals_ = arena.take<Arrival>(block_);
+        residual_ = arena.take<double>(d.n_features);
+        codings_ = arena.take<Coding<T, Choice>>(group_);
+        working_ = arena.take<index_t>(group_);
+        signals_ = arena.take<Signal>(group_);
+        for (index_t i = 0; i < group_; ++i) {
+            const Signal signal(arena, d, limits);
+            if (signals_) signals_[i] = signal;
         }
     }
-};
 
-template <class T, class Choice>
-struct GramFreeMethod {
-    SignalBlock<T> block;
-    BlockScratch<T, Choice> together;
-    GramFreeMethod(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : block(arena, d, block_size(d, kFreeBytes)), together(arena, d, limits, block.size) {}
+    void run(index_t n, index_t n_views, const View<T> *views, const int *stop, Writer<T> &writer) {
+        for (index_t start = 0; start < n; start += block_) {
+            const index_t rows = n - start < block_ ? n - start : block_;
+            for (index_t i = 0; i < rows; ++i)
+                arrivals_[i] = arrive(n_views, views, start + i, d_.n_features, x_ + i * d_.n_features);
+            correlate(d_, rows, x_, d_.n_features, a_);
+            for (index_t i = 0; i < rows; i += group_) {
+                if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
+                code_group(start, i, rows - i < group_ ? rows - i : group_, stop, writer);
+            }
+        }
+    }
 
-    void code(const Dictionary<T> &d, const Limits &limits, index_t first, index_t n, const int *stop,
-              const Codes<T> &codes, Writer<T> &writer) {
+  private:
+    // As many signals as keep their correlations within the method's bytes, in whole tiles.
+    static index_t block_size(const Dictionary<T> &d) {
+        const index_t fit = Method::kBlockBytes / (d.stride * static_cast<index_t>(sizeof(T))) / kTileRows;
+        return kTileRows * (fit < 1 ? 1 : fit > 8 ? 8 : fit);
+    }
+
+    // The status of a signal that needs no pursuit; kLimit for one that does.
+    Status settled(const Arrival &arrival) const {
+        if (!arrival.finite) return kNotFinite;
+        if (arrival.energy == 0) return kZero;
+        if (limits_.tol >= 0 && arrival.energy <= __builtin_ldexp(limits_.tol, -2 * arrival.exponent))
+            return kTolerance;
+        return kLimit;
+    }
+
+    // Signals first..first+n-1 of the block that starts at signal `start`.
+    void code_group(index_t start, index_t first, index_t n, const int *stop, Writer<T> &writer) {
         index_t n_working = 0;
         for (index_t i = 0; i < n; ++i) {
-            if (!needs_pursuit(block.arrivals[i], limits, &codes.status[first + i])) continue;
-            GramFreeScratch<T> &mine = together.signals[i];
-            together.codings[i] = Coding<T, Choice>(d, limits, block.arrivals[i], &mine.support,
-                                                    block.x + i * d.n_features, block.a + i * d.stride, mine.norms);
-            together.working[n_working++] = i;
+            const Arrival &arrival = arrivals_[first + i];
+            if (settled(arrival) != kLimit) continue;
+            codings_[i] = Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support,
+                                            x_ + (first + i) * d_.n_features, a_ + (first + i) * d_.stride,
+                                            signals_[i].norms);
+            working_[n_working++] = i;
         }
-        pursue_together(d, limits, n_working, together, stop);
+        while (n_working > 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+            index_t kept = 0;
+            for (index_t w = 0; w < n_working; ++w) {
+                const index_t i = working_[w];
+                const auto project = [&](index_t k, T *r) { return signals_[i].project(d_, k, r); };
+                if (codings_[i].take(d_, limits_, residual_, project)) working_[kept++] = i;
+            }
+            n_working = kept;
+            method_.advance(d_, n_working, working_, signals_, codings_);
+        }
         for (index_t i = 0; i < n; ++i) {
-            const Arrival &arrival = block.arrivals[i];
-            if (codes.status[first + i] != kLimit)
-                writer.skip(first + i, __builtin_ldexp(arrival.energy, 2 * arrival.exponent));
+            const Arrival &arrival = arrivals_[first + i];
+            const Status status = settled(arrival);
+            if (status != kLimit)
+                writer.skip(start + first + i, arrival, status);
             else
-                writer.write(first + i, d, together.signals[i].support, arrival.exponent, together.codings[i].status,
-                             together.codings[i].stop.energy);
+                writer.write(start + first + i, arrival, signals_[i].support, codings_[i].status,
+                             codings_[i].stop.energy);
         }
     }
+
+    const Dictionary<T> &d_;
+    const Limits &limits_;
+    index_t block_, group_;
+    Method method_;
+    T *x_, *a_;
+    Arrival *arrivals_;
+    double *residual_;
+    Coding<T, Choice> *codings_;
+    index_t *working_;
+    Signal *signals_;
 };
 
-// Calls `with` with the type of the method that the limits name.
+// Calls `with` with a null pointer to the encoder that the limits ask for.
 template <class T, class With>
-index_t choose_method(const Limits &limits, With &&with) {
+index_t choose_encoder(const Limits &limits, With &&with) {
+    using Omp = LargestCorrelation<T>;
+    using Ols = LargestFall<T>;
     if (limits.method == kGram)
-        return limits.pursuit == kOmp ? with(static_cast<GramMethod<T, LargestCorrelation<T>> *>(nullptr))
-                                      : with(static_cast<GramMethod<T, LargestFall<T>> *>(nullptr));
-    return limits.pursuit == kOmp ? with(static_cast<GramFreeMethod<T, LargestCorrelation<T>> *>(nullptr))
-                                  : with(static_cast<GramFreeMethod<T, LargestFall<T>> *>(nullptr));
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramMethod> *>(nullptr))
+                                      : with(static_cast<Encoder<T, Ols, GramMethod> *>(nullptr));
+    return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod> *>(nullptr))
+                                  : with(static_cast<Encoder<T, Ols, GramFreeMethod> *>(nullptr));
 }
 
 template <class T>
 index_t encode_scratch(const Dictionary<T> &d, const Limits &limits) {
-    return choose_method<T>(limits, [&](auto *type) {
+    return choose_encoder<T>(limits, [&](auto *type) {
         Arena arena(nullptr);
-        (void)std::remove_pointer_t<decltype(type)>(arena, d, limits);
+        std::remove_pointer_t<decltype(type)>(arena, d, limits);
         return arena.used();
     });
 }
@@ -137,18 +159,11 @@ index_t encode_scratch(const Dictionary<T> &d, const Limits &limits) {
 template <class T>
 index_t encode(const Dictionary<T> &d, const Limits &limits, index_t n, index_t n_views, const View<T> *views,
                const int *stop, void *scratch, const Codes<T> &codes) {
-    return choose_method<T>(limits, [&](auto *type) {
+    return choose_encoder<T>(limits, [&](auto *type) {
         Arena arena(scratch);
-        std::remove_pointer_t<decltype(type)> method(arena, d, limits);
-        Writer<T> writer(codes);
-        for (index_t first = 0; first < n && !__atomic_load_n(stop, __ATOMIC_RELAXED); first += method.block.size) {
-            const index_t rows = n - first < method.block.size ? n - first : method.block.size;
-            for (index_t i = 0; i < rows; ++i)
-                method.block.arrivals[i] =
-                    arrive(n_views, views, first + i, d.n_features, method.block.x + i * d.n_features);
-            correlate(d, rows, method.block.x, d.n_features, method.block.a);
-            method.code(d, limits, first, rows, stop, codes, writer);
-        }
+        std::remove_pointer_t<decltype(type)> encoder(arena, d, limits);
+        Writer<T> writer(d, codes);
+        encoder.run(n, n_views, views, stop, writer);
         return writer.written();
     });
 }

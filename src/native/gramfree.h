@@ -1,9 +1,9 @@
 // The same pursuits for dictionaries so large that their Gram matrix would not fit in memory.
 //
-// A block of signals takes its steps together. Each signal orthogonalises its new atom in the space of the features;
-// one matrix product then gives the rows P_m = D q_m of the whole block.
+// Each signal of a group orthogonalises its new atom in the space of the features; one matrix product then gives the
+// rows P_m = D q_m of the whole group.
 #pragma once
-#include "pursuit.h"
+#include "choice.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
@@ -21,108 +21,82 @@ T dot(index_t n, const T *x, const T *y) {
     return part[0];
 }
 
+// What one signal needs beside its Coding.
 template <class T>
-struct GramFreeScratch {
-    index_t n_features;
+struct GramFreeSignal {
     Support<T> support;
     T *basis;  // the rows of Q
     T *norms;  // remaining squared norms (OLS)
 
-    GramFreeScratch(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : n_features(d.n_features), support(arena, d.n_atoms, limits.n_nonzero) {
+    GramFreeSignal(Arena &arena, const Dictionary<T> &d, const Limits &limits)
+        : support(arena, d.n_atoms, limits.n_nonzero) {
         basis = arena.take<T>(limits.n_nonzero * d.n_features);
         norms = arena.take<T>(limits.pursuit == kOls ? d.stride : 0);
     }
-    T *direction(index_t m) const { return basis + m * n_features; }
 
     // Writes what is orthogonal of atom k to the next row of the basis. Two rounds of Gram-Schmidt: one loses
     // orthogonality to atoms that almost depend on each other.
     T project(const Dictionary<T> &d, index_t k, T *r) const {
         const index_t m = support.size;
-        T *q = direction(m);
+        T *q = basis + m * d.n_features;
         unpack_atom(d, k, q);
         for (index_t j = 0; j < m; ++j) r[j] = 0;
         for (int round = 0; round < 2; ++round)
             for (index_t j = 0; j < m; ++j) {
-                const T *qj = direction(j);
-                const T part = dot(n_features, q, qj);
+                const T *qj = basis + j * d.n_features;
+                const T part = dot(d.n_features, q, qj);
                 r[j] += part;
-                for (index_t f = 0; f < n_features; ++f) q[f] -= part * qj[f];
+                for (index_t f = 0; f < d.n_features; ++f) q[f] -= part * qj[f];
             }
-        return dot(n_features, q, q);
+        return dot(d.n_features, q, q);
     }
 };
 
-// Folds a new row of P into the correlations and remaining norms; returns the next choice.
 template <class T, class Choice>
-index_t absorb(const Dictionary<T> &d, T z, const T *row, T *a, T *norms) {
-    constexpr int lanes = kLanes<T>;
-    Choice choice;
-    for (index_t i = 0; i < d.stride; i += kTileVectors * lanes)
-        for (int v = 0; v < kTileVectors; ++v) {
-            const index_t column = i + v * lanes;
-            const vec<T> p = load(row + column);
-            const vec<T> rest = load(a + column) - z * p;
-            store(a + column, rest);
-            vec<T> norm = {};
-            if constexpr (Choice::kNeedsNorms) {
-                norm = load(norms + column) - p * p;
-                store(norms + column, norm);
-            }
-            choice.see(v, rest, norm, column);
-        }
-    return choice.winner(a, d.stride);
-}
+struct GramFreeMethod {
+    using Signal = GramFreeSignal<T>;
+    static constexpr index_t kBlockBytes = 16 << 20;  // a large block saves passes over the dictionary
+    T *directions;  // (block, n_features): the newest row of Q of every signal still at work
+    T *rows;        // (block, stride)
 
-template <class T, class Choice>
-struct BlockScratch {
-    GramFreeScratch<T> *signals;
-    Coding<T, Choice> *codings;
-    index_t *working;  // signals that are not done
-    T *directions;     // (block, n_features): the newest row of Q of every signal still at work
-    T *rows;           // (block, stride)
-    double *residual;
-
-    BlockScratch(Arena &arena, const Dictionary<T> &d, const Limits &limits, index_t block) {
-        signals = arena.take<GramFreeScratch<T>>(block);
-        codings = arena.take<Coding<T, Choice>>(block);
-        working = arena.take<index_t>(block);
+    GramFreeMethod(Arena &arena, const Dictionary<T> &d, const Limits &, index_t block) {
         directions = arena.take<T>(block * d.n_features);
         rows = arena.take<T>(block * d.stride);
-        residual = arena.take<double>(d.n_features);
-        for (index_t i = 0; i < block; ++i) {
-            const GramFreeScratch<T> one(arena, d, limits);
-            if (signals) signals[i] = one;
+    }
+    static index_t group_size(const Dictionary<T> &, const Limits &, index_t block) { return block; }
+
+    void advance(const Dictionary<T> &d, index_t n, const index_t *working, const Signal *signals,
+                 Coding<T, Choice> *codings) const {
+        for (index_t w = 0; w < n; ++w) {
+            const Support<T> &support = signals[working[w]].support;
+            T *q = signals[working[w]].basis + (support.size - 1) * d.n_features;
+            for (index_t f = 0; f < d.n_features; ++f)
+                directions[w * d.n_features + f] = q[f] *= support.inverse_diagonal[support.size - 1];
         }
+        correlate(d, n, directions, d.n_features, rows);
+        for (index_t w = 0; w < n; ++w) absorb(d, rows + w * d.stride, codings[working[w]]);
+    }
+
+    // Folds a new row of P into the correlations and remaining norms.
+    static void absorb(const Dictionary<T> &d, const T *row, Coding<T, Choice> &coding) {
+        const T z = coding.support->projection[coding.support->size - 1];
+        Choice choice;
+        for (index_t i = 0; i < d.stride; i += kPanelWidth<T>)
+            for (int v = 0; v < kTileVectors; ++v) {
+                const index_t column = i + v * kLanes<T>;
+                const vec<T> p = load(row + column);
+                const vec<T> rest = load(coding.a + column) - z * p;
+                store(coding.a + column, rest);
+                vec<T> norm = {};
+                if constexpr (Choice::kNeedsNorms) {
+                    norm = load(coding.norms + column) - p * p;
+                    store(coding.norms + column, norm);
+                }
+                choice.see(v, rest, norm, column);
+            }
+        coding.choice = choice;
     }
 };
-
-// Codes the first n_working signals of block.working; leaves their atoms in block.signals and the rest in block.codings.
-template <class T, class Choice>
-void pursue_together(const Dictionary<T> &d, const Limits &limits, index_t n_working,
-                     const BlockScratch<T, Choice> &block, const int *stop_flag) {
-    while (n_working > 0 && !__atomic_load_n(stop_flag, __ATOMIC_RELAXED)) {
-        index_t kept = 0;
-        for (index_t w = 0; w < n_working; ++w) {
-            const index_t i = block.working[w];
-            const GramFreeScratch<T> &mine = block.signals[i];
-            const auto project = [&](index_t k, T *r) { return mine.project(d, k, r); };
-            if (!block.codings[i].take(d, limits, block.residual, project)) continue;
-            const index_t m = mine.support.size - 1;
-            T *q = mine.direction(m);
-            T *out = block.directions + kept * d.n_features;
-            for (index_t f = 0; f < d.n_features; ++f) out[f] = q[f] *= mine.support.inverse_diagonal[m];
-            block.working[kept++] = i;
-        }
-        n_working = kept;
-        correlate(d, n_working, block.directions, d.n_features, block.rows);
-        for (index_t w = 0; w < n_working; ++w) {
-            Coding<T, Choice> &c = block.codings[block.working[w]];
-            const T z = c.support->projection[c.support->size - 1];
-            c.next = absorb<T, Choice>(d, z, block.rows + w * d.stride, c.a, c.norms);
-        }
-    }
-}
 
 }  // namespace
 }  // namespace coupledict::COUPLEDICT_LEVEL

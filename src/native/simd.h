@@ -72,10 +72,12 @@ template <class T>
 inline vec<T> absolute(vec<T> v) {
     return (vec<T>)((ivec<T>)v & Simd<T>::magnitude);
 }
-template <class V>
-inline V larger(V a, V b) {
-    return a > b ? a : b;
+template <class T>
+inline ivec<T> splat_index(index_t i) {
+    return static_cast<std::remove_const_t<decltype(Simd<T>::magnitude)>>(i) - ivec<T>{};
 }
+inline float square_root(float x) { return __builtin_sqrtf(x); }
+inline double square_root(double x) { return __builtin_sqrt(x); }
 
 // Bit i is set where lane i of a equals lane i of b.
 #if defined(__AVX512F__)
@@ -108,15 +110,37 @@ inline unsigned equal_lanes(V a, V b) {
 }
 #endif
 
-template <class T>
-inline T largest_lane(vec<T> v) {
-    constexpr int n = kLanes<T>;
-    alignas(kVectorBytes) T lane[n];
-    store<T>(lane, v);
-    for (int width = n / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; ++i) lane[i] = lane[i] > lane[i + width] ? lane[i] : lane[i + width];
-    return lane[0];
+// The largest lane, by halves.
+#if defined(__x86_64__)
+inline float largest_lane(__m128 v) {
+    v = _mm_max_ps(v, _mm_movehl_ps(v, v));
+    return _mm_cvtss_f32(_mm_max_ss(v, _mm_shuffle_ps(v, v, 1)));
 }
+inline double largest_lane(__m128d v) { return _mm_cvtsd_f64(_mm_max_sd(v, _mm_unpackhi_pd(v, v))); }
+#if defined(__AVX2__)
+inline float largest_lane(__m256 v) {
+    return largest_lane(_mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1)));
+}
+inline double largest_lane(__m256d v) {
+    return largest_lane(_mm_max_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1)));
+}
+#endif
+#if defined(__AVX512F__)
+inline float largest_lane(__m512 v) {
+    return largest_lane(_mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)));
+}
+inline double largest_lane(__m512d v) {
+    return largest_lane(_mm256_max_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1)));
+}
+#endif
+#else
+template <class V>
+inline auto largest_lane(V v) {
+    auto top = v[0];
+    for (unsigned i = 1; i < sizeof(V) / sizeof(v[0]); ++i) top = v[i] > top ? v[i] : top;
+    return top;
+}
+#endif
 
 inline index_t round_up(index_t n, index_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 

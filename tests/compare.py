@@ -1,0 +1,108 @@
+"""Compare sparse codes where they are defined: greedy choices may differ at near-ties, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledict import _reference
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A coding problem in joint form: what :func:`coupledict.sparse_encode` was asked for."""
+
+    signals: np.ndarray
+    atoms: np.ndarray
+    limit: int
+    tol: float | None
+    pursuit: str
+    dtype: np.dtype
+
+    @classmethod
+    def of(cls, Xs, dictionaries, *, n_nonzero_coefs=None, tol=None, pursuit="omp", view_weights=None):
+        dtype = np.result_type(np.float32, *(np.asarray(a).dtype for a in (*Xs, *dictionaries)))
+        weights = np.ones(len(Xs)) if view_weights is None else view_weights
+        signals, atoms = _reference.stack(Xs, weights), _reference.stack(dictionaries, weights)
+        if n_nonzero_coefs is None:
+            n_nonzero_coefs = atoms.shape[1] if tol is not None else max(1, atoms.shape[1] // 10)
+        return cls(signals, atoms, min(n_nonzero_coefs, *atoms.shape), tol, pursuit, dtype)
+
+    @property
+    def eps(self) -> float:
+        return float(np.finfo(self.dtype).eps)
+
+
+def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | None:
+    """Say why `code` is not a greedy code of signal `x`, or None if it is one up to rounding.
+
+    The order of the choices is not known from a code. It is rebuilt: of the atoms of the code that remain, the best
+    one must at every step be as good as the best of the whole dictionary.
+    """
+    unit, norms = _reference.unit_atoms(problem.atoms)
+    size = float(np.linalg.norm(x))
+    slack = 300 * problem.eps * size
+    if not np.all(np.isfinite(code)):
+        return "it is not finite"
+    support = list(np.flatnonzero(code))
+    if len(support) > problem.limit:
+        return f"it has {len(support)} nonzeros, more than {problem.limit}"
+    chosen: list[int] = []
+    residual = x
+    while len(chosen) < len(support):
+        if problem.tol is not None and residual @ residual < problem.tol - slack * np.sqrt(problem.tol):
+            return f"it goes on after tol was reached with {len(chosen)} atoms"
+        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 0.5 * _reference.pivot_guard(problem.dtype))
+        rest = [k for k in support if k not in chosen]
+        best = max(rest, key=lambda k: worth[k])
+        blur = slack
+        if problem.pursuit == "ols":  # the fall divides by what is left of the atom, and so does the rounding
+            left = _reference.remaining_norms(unit, chosen)
+            blur = slack / np.sqrt(max(min(left[best], left[int(np.argmax(worth))]), problem.eps))
+        if worth[best] < worth.max() - blur:
+            return f"step {len(chosen)} takes atom {best}, worth {worth[best]}, not {worth.argmax()}, worth {worth.max()}"
+        chosen.append(best)
+        coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]
+        residual = x - coefficients @ unit[chosen]
+    given = x - code @ problem.atoms
+    if np.linalg.norm(given) > np.linalg.norm(residual) + slack:
+        return f"its residual is {np.linalg.norm(given)}, that of least squares {np.linalg.norm(residual)}"
+    if len(support) < problem.limit and not (
+        problem.tol is not None and residual @ residual <= problem.tol + slack * np.sqrt(problem.tol)
+    ):
+        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 2 * _reference.pivot_guard(problem.dtype))
+        if worth.max() > slack:
+            return f"it stops at {len(support)} atoms, although atom {worth.argmax()} is worth {worth.max()}"
+    return None
+
+
+def assert_greedy(problem: Problem, codes) -> None:
+    """Fail unless every row of `codes` is a greedy code of its signal."""
+    dense = codes.toarray() if hasattr(codes, "toarray") else np.asarray(codes)
+    for i, (code, x) in enumerate(zip(dense.astype(float), problem.signals, strict=True)):
+        fault = fault_of_code(problem, code, x)
+        assert fault is None, f"Code {i} is wrong: {fault}."
+
+
+def assert_codes_match(problem: Problem, codes, expected, *, max_ties: float = 0.05) -> None:
+    """Fail unless `codes` equals `expected`; rows may choose other atoms only at near-ties, and only a few may."""
+    dense = codes.toarray() if hasattr(codes, "toarray") else np.asarray(codes)
+    dense, expected = dense.astype(float), np.asarray(expected, float)
+    assert dense.shape == expected.shape, f"Expected shape {expected.shape}, got {dense.shape}."
+    other = np.flatnonzero(np.any((dense != 0) != (expected != 0), axis=1))
+    for i in other:
+        fault = fault_of_code(problem, dense[i], problem.signals[i])
+        assert fault is None, f"Code {i} has other atoms than expected, and not because of a tie: {fault}."
+    allowed = max_ties * len(dense) + 1
+    assert len(other) <= allowed, f"{len(other)} of {len(dense)} codes chose other atoms; at most {allowed} may."
+    same = np.setdiff1d(np.arange(len(dense)), other)
+    unit, norms = _reference.unit_atoms(problem.atoms)
+    for i in same:
+        support = np.flatnonzero(expected[i])
+        if support.size == 0:
+            continue
+        condition = np.linalg.cond(unit[support])
+        error = np.linalg.norm((dense[i] - expected[i])[support] * norms[support])
+        bound = 100 * problem.eps * condition**2 * np.linalg.norm(problem.signals[i])
+        assert error <= bound, f"Code {i} differs from the expected one by {error}; rounding explains {bound}."
