@@ -35,6 +35,7 @@ Call = Callable[[], Any]
 DTYPES = ("float32", "float64")
 OURS, OURS_OLS = "coupledict OMP", "coupledict OLS"
 SPAMS, SKLEARN, DICTLEARN = "SPAMS", "scikit-learn", "dictlearn"
+OLS_CODERS = (OURS_OLS, SPAMS)
 
 
 @dataclass(frozen=True)
@@ -213,14 +214,16 @@ class Quality:
     mean_nonzeros: float
     max_nonzeros: int
 
-    def comparable(self, other: Quality) -> bool:
-        """Tell whether times may be compared: residuals within 25 % and atoms used within 5 %.
+    def comparable(self, other: Quality, *, same_pursuit: bool) -> bool:
+        """Tell whether times may be compared: atoms used within 5 %, residuals within 1 %, or 25 %.
 
-        Wide enough for OMP beside OLS under one stopping rule, too narrow for empty codes or another rule.
+        The same pursuit must reach the same error but for rounding. OMP beside OLS under one stopping rule
+        may differ by more; empty codes and another stopping rule differ by more still.
         """
+        allowed = 1.01 if same_pursuit else 1.25
         residuals = sorted((self.rms_residual, other.rms_residual))
         atoms = sorted((self.mean_nonzeros, other.mean_nonzeros))
-        return residuals[1] <= 1.25 * residuals[0] and atoms[1] <= 1.05 * atoms[0]
+        return residuals[1] <= allowed * residuals[0] and atoms[1] <= 1.05 * atoms[0]
 
 
 def squared_error(X: Array, codes: Any, atoms: Array, *, chunk: int = 50_000) -> float:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from _coders import DICTLEARN, OURS, OURS_OLS, SKLEARN, SPAMS, Problem, Quality
+from _coders import DICTLEARN, OLS_CODERS, OURS, OURS_OLS, SKLEARN, SPAMS, Problem, Quality
 from _plots import Bar, Panel, bar_panels
 from _timing import Timing, duration, table
 
@@ -134,7 +134,8 @@ class Run:
         other = self.row(row.case, coder, row.dtype, threads)
         if other is None:
             return None
-        fair = row.quality.comparable(other.quality)
+        same_pursuit = (row.coder in OLS_CODERS) == (other.coder in OLS_CODERS)
+        fair = row.quality.comparable(other.quality, same_pursuit=same_pursuit)
         return Ratio(row.timing.median / other.timing.median, fair, row, other)
 
     def rates(self) -> list[dict[str, Any]]:
@@ -260,7 +261,7 @@ def _print_goals(goals: list[Goal]) -> None:
             goal.text,
             goal.verdict,
             f"{goal.target:g}{goal.unit}",
-            f"{goal.value:.2f}{goal.unit}",
+            "-" if math.isnan(goal.value) else f"{goal.value:.2f}{goal.unit}",
             goal.where,
             ", ".join(goal.not_comparable) or "-",
         ]

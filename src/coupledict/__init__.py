@@ -1,6 +1,11 @@
 """Dictionaries that explain two or more views of the same signals together."""
 
+from importlib.metadata import version
+
+from ._coder import SparseCoder
 from ._levels import build_info
 from ._pursuit import sparse_encode
 
-__all__ = ["sparse_encode", "build_info"]
+__version__ = version("coupledict")
+
+__all__ = ["sparse_encode", "SparseCoder", "build_info"]

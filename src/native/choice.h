@@ -53,10 +53,11 @@ struct LargestFall {
     void see(int v, vec<T> a, vec<T> norm, index_t column) {
         const int chain = v % 2;
         const vec<T> guard = splat(static_cast<T>(kPivotGuard<T>));
-        const vec<T> square = norm > guard ? a * a : vec<T>{};
-        const auto better = square * under[chain] > top[chain] * norm;
+        const auto open = norm > guard;
+        const vec<T> square = open ? a * a : vec<T>{}, left = open ? norm : splat(T(1));
+        const auto better = square * under[chain] > top[chain] * left;
         top[chain] = better ? square : top[chain];
-        under[chain] = better ? norm : under[chain];
+        under[chain] = better ? left : under[chain];
         place[chain] = better ? splat_index<T>(column) : place[chain];
     }
     index_t winner() const {

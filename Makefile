@@ -1,0 +1,79 @@
+# Every target sets up what it needs in .venv: a newcomer needs Python, make and a C++ compiler, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*)
+BUILD_TOOLS := scikit-build-core nanobind cmake ninja
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: help demo test lint format bench sanitize lock clean
+
+help:
+	@echo "make demo      code the patches of a photograph and draw what comes back (output/demo)"
+	@echo "make test      run the tests"
+	@echo "make lint      check style and types"
+	@echo "make format    rewrite files in the project's style"
+	@echo "make bench     measure against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
+	@echo "make sanitize  run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make lock      pin the newest versions of all development dependencies"
+	@echo "make clean     remove the virtual environments and everything that was built"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.built: $(BIN)/python $(SOURCES)
+	@echo "Building coupledict in $(VENV) ..."
+	@$(PIP) $(BUILD_TOOLS)
+	@$(PIP) --no-build-isolation --editable '.[all]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.built
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.built
+	@$(PIP) --no-build-isolation --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.built
+	$(BIN)/python examples/demo.py --output output/demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror src/native/*.h src/native/*.cpp
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i src/native/*.h src/native/*.cpp
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/sparse_coding.py --output output/benchmarks
+
+# A second environment, with instrumented kernels; Python itself is not instrumented, so the runtime is preloaded.
+$(VENV)-sanitize/.built: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)-sanitize
+	@$(VENV)-sanitize/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		$(BUILD_TOOLS) pytest hypothesis
+	@$(VENV)-sanitize/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
+		-C cmake.define.COUPLEDICT_SANITIZE=ON -C build-dir=build/sanitize .
+	@touch $@
+
+sanitize: $(VENV)-sanitize/.built
+	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_kernels.py
+
+lock: $(BIN)/python
+	$(BIN)/python -m pip --quiet install pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+		--no-emit-trusted-host --all-extras --output-file constraints.txt pyproject.toml
+	sed -i "/^coupledict @/d;/^#/d;/^$$/d" constraints.txt
+
+clean:
+	rm -rf $(VENV) $(VENV)-sanitize build dist output .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import coupledict
+
+settings.register_profile("default", deadline=None, derandomize=True)
+settings.load_profile("default")
+
+LEVELS = coupledict.build_info()["simd_available"]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(params=LEVELS)
+def level(request, monkeypatch):
+    """Every instruction set that this machine has, forced in turn."""
+    monkeypatch.setenv("COUPLEDICT_SIMD", request.param)
+    return request.param

@@ -1,0 +1,20 @@
+"""Coding problems that several tests use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def smooth_patches(rng, n, side=8):
+    """Patches of a random smooth picture, mean-centred: correlated features, as photographs have."""
+    spectrum = rng.standard_normal((128, 128)) / (1 + np.hypot(*np.meshgrid(*[np.fft.fftfreq(128) * 128] * 2))) ** 1.2
+    picture = np.real(np.fft.ifft2(spectrum * 128 * 128))
+    rows, columns = rng.integers(0, 128 - side, (2, n))
+    patches = np.stack([picture[r : r + side, c : c + side].ravel() for r, c in zip(rows, columns, strict=True)])
+    return patches - patches.mean(axis=1, keepdims=True)
+
+
+def random_dictionary(rng, n_components, n_features):
+    """Gaussian atoms with norms between a quarter and four."""
+    atoms = rng.standard_normal((n_components, n_features))
+    return atoms * 4.0 ** rng.uniform(-1, 1, (n_components, 1)) / np.linalg.norm(atoms, axis=1, keepdims=True)

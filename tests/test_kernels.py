@@ -1,0 +1,182 @@
+"""Every kernel, number type, instruction set and thread count against the slow twin; this file also runs sanitized."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from compare import Problem, assert_codes_match, assert_greedy
+from problems import random_dictionary, smooth_patches
+
+from coupledict import _passes, _pursuit, _reference, sparse_encode
+
+DTYPES = [np.float32, np.float64]
+PURSUITS = ["omp", "ols"]
+# Sizes around the vectors, panels and blocks of all instruction sets, and features around the depth of a panel.
+SHAPES = [(1, 1), (3, 2), (15, 7), (16, 16), (33, 20), (64, 64), (130, 17), (257, 40), (40, 300)]
+
+
+def check_against_twin(Xs, dictionaries, **arguments):
+    views = Xs if len(Xs) > 1 else Xs[0]
+    atoms = dictionaries if len(Xs) > 1 else dictionaries[0]
+    codes = sparse_encode(views, atoms, **arguments)
+    arguments.pop("n_jobs", None)
+    dtype = np.result_type(*Xs, *dictionaries)
+    expected = _reference.sparse_encode(Xs, dictionaries, dtype=dtype, **arguments)
+    assert codes.dtype == dtype
+    problem = Problem.of(Xs, dictionaries, **arguments)
+    # Once a single direction is left, every atom removes it: the last choice of OLS is then a tie for all signals.
+    ties = 1.0 if problem.pursuit == "ols" and problem.limit == problem.atoms.shape[1] else 0.05
+    assert_codes_match(problem, codes, expected, max_ties=ties)
+    return codes
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
+def test_equals_twin(level, dtype, pursuit, n_components, n_features, rng):
+    X = rng.standard_normal((30, n_features)).astype(dtype)
+    D = random_dictionary(rng, n_components, n_features).astype(dtype)
+    for limit in (1, 3, 12):
+        check_against_twin([X], [D], n_nonzero_coefs=limit, pursuit=pursuit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, n_jobs, rng):
+    X = smooth_patches(rng, 100).astype(dtype)
+    D = random_dictionary(rng, 128, 64).astype(dtype)
+    tol = 0.02 * float(np.mean(np.sum(X**2, axis=1)))
+    codes = check_against_twin([X], [D], tol=tol, pursuit=pursuit, n_jobs=n_jobs)
+    errors = np.sum((X.astype(float) - codes.toarray().astype(float) @ D.astype(float)) ** 2, axis=1)
+    assert np.all(errors <= tol * (1 + 1e-5))
+    assert len(set(np.diff(codes.indptr))) > 3, "the tolerance should ask for different numbers of atoms"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+def test_equals_twin_for_weighted_views(level, dtype, pursuit, rng):
+    Xs = [rng.standard_normal((40, p)).astype(dtype) for p in (5, 11, 3)]
+    dictionaries = [random_dictionary(rng, 50, p).astype(dtype) for p in (5, 11, 3)]
+    for weights in (None, [1.0, 0.3, 7.0], [1e-3, 2.0, 5e2]):
+        check_against_twin(Xs, dictionaries, n_nonzero_coefs=4, pursuit=pursuit, view_weights=weights)
+        check_against_twin(Xs, dictionaries, tol=2.0, pursuit=pursuit, view_weights=weights)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
+def test_equals_twin_without_gram(level, dtype, pursuit, n_components, n_features, rng, monkeypatch):
+    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", 0)
+    X = rng.standard_normal((60, n_features)).astype(dtype)
+    D = random_dictionary(rng, n_components, n_features).astype(dtype)
+    check_against_twin([X], [D], n_nonzero_coefs=6, pursuit=pursuit)
+    if n_components >= n_features:
+        check_against_twin([X], [D], tol=0.1 * n_features, pursuit=pursuit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+def test_few_samples_give_the_same_bits_as_many(level, dtype, pursuit, rng):
+    """A few samples are coded with rows of the Gram matrix made on demand; that must not show."""
+    X = rng.standard_normal((200, 24)).astype(dtype)
+    D = random_dictionary(rng, 200, 24).astype(dtype)
+    many = sparse_encode(X, D, n_nonzero_coefs=8, pursuit=pursuit)
+    few = sparse_encode(X[:5], D, n_nonzero_coefs=8, pursuit=pursuit)
+    np.testing.assert_array_equal(few.toarray(), many[:5].toarray())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("gram_budget", [0, 1 << 30])
+def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng, monkeypatch):
+    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", gram_budget)
+    X = smooth_patches(rng, 500).astype(dtype)
+    D = random_dictionary(rng, 100, 64).astype(dtype)
+    weights = np.ones(1)
+    coder = _pursuit.Coder(
+        [D], weights, X.dtype, n_nonzero=20, tol=1e-2, pursuit="omp", n_samples=500, n_jobs=1
+    )
+    first = _passes.encode(coder, [X], 1)
+    for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
+        again = _passes.encode(coder, [X], n_jobs, chunk_size)
+        for name in ("indptr", "indices", "values", "energy", "status"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reported_energy_is_the_squared_residual(level, dtype, rng):
+    X = smooth_patches(rng, 200).astype(dtype)
+    D = random_dictionary(rng, 100, 64).astype(dtype)
+    coder = _pursuit.Coder([D], np.ones(1), X.dtype, n_nonzero=6, tol=None, pursuit="omp", n_samples=200, n_jobs=1)
+    coded = _passes.encode(coder, [X], 1)
+    residual = X.astype(float) - _pursuit.as_csr(coded, 100).toarray().astype(float) @ D.astype(float)
+    slack = 100 * np.finfo(dtype).eps * np.sum(X.astype(float) ** 2, axis=1)
+    assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize("gram_budget", [0, 1 << 30])
+def test_awkward_dictionaries(level, dtype, pursuit, gram_budget, rng, monkeypatch):
+    """Duplicates, near-duplicates, zero atoms and linear dependence: no atom twice, no NaN, still greedy."""
+    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", gram_budget)
+    X = rng.standard_normal((50, 10)).astype(dtype)
+    base = random_dictionary(rng, 12, 10)
+    near = base[:4] + 1e-9 * rng.standard_normal((4, 10))
+    D = np.vstack([base, base, near, -base[:3], np.zeros((5, 10)), base[:5] + base[5:10]]).astype(dtype)
+    problem = Problem.of([X], [D], n_nonzero_coefs=10, pursuit=pursuit)
+    codes = sparse_encode(X, D, n_nonzero_coefs=10, pursuit=pursuit)
+    assert_greedy(problem, codes)
+    zero_atoms = np.flatnonzero(~D.any(axis=1))
+    assert np.isfinite(codes.data).all()
+    assert not np.isin(codes.indices, zero_atoms).any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_coding_ends_when_only_rounding_is_left(level, dtype, rng):
+    D = random_dictionary(rng, 60, 30).astype(dtype)
+    X = (rng.standard_normal((20, 3)) @ D[:3]).astype(dtype)
+    codes = sparse_encode(X, D, n_nonzero_coefs=30)
+    assert np.diff(codes.indptr).max() < 30, "an exact code needs no atoms for the rounding error"
+    np.testing.assert_allclose(codes @ D, X, atol=1e3 * np.finfo(dtype).eps * np.abs(X).max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize("power", [-36, -20, 20, 36])
+def test_scale_of_the_signals_does_not_matter(level, dtype, pursuit, power, rng):
+    """Squares of these signals leave float32; further out, those of float64 do (test_properties)."""
+    X = rng.standard_normal((20, 16)).astype(dtype)
+    D = random_dictionary(rng, 30, 16).astype(dtype)
+    scale = dtype(2.0) ** (3 * power)
+    expected = sparse_encode(X, D, n_nonzero_coefs=5, pursuit=pursuit)
+    scaled = sparse_encode(X * scale, D, n_nonzero_coefs=5, pursuit=pursuit)
+    np.testing.assert_array_equal(scaled.indices, expected.indices)
+    np.testing.assert_allclose(scaled.data / scale, expected.data, rtol=1e-5 if dtype == np.float32 else 1e-13)
+
+
+def test_kernels_refuse_other_number_types(rng):
+    """The bindings convert nothing: what reaches them must be exact."""
+    from coupledict import _native
+
+    plan = _native.Plan64(np.eye(3), np.ones(3), "")
+    outputs = {
+        "counts": np.empty(1, np.int32),
+        "indices": np.empty(3, np.int32),
+        "values": np.empty(3),
+        "energy": np.empty(1),
+        "status": np.empty(1, np.uint8),
+    }
+    settings = {
+        "n_nonzero": 3, "tol": -1.0, "ols": False, "gram_free": True,
+        "workspace": _native.Workspace(), "stop": np.zeros(1, np.int32),
+    }  # fmt: skip
+    assert plan.encode([np.ones((1, 3))], [1.0], **settings, **outputs) == 3
+    with pytest.raises((TypeError, RuntimeError)):
+        plan.encode([np.ones((1, 3), np.float32)], [1.0], **settings, **outputs)
+    with pytest.raises(TypeError):
+        plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(3, np.float32)}))
+    with pytest.raises(ValueError, match="too short"):
+        plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(2)}))
+    with pytest.raises(ValueError, match="differ in features"):
+        plan.encode([np.ones((1, 4))], [1.0], **settings, **outputs)
