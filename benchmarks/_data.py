@@ -51,8 +51,7 @@ def load_images(directory: Path | None) -> tuple[list[Array], str]:
     """
     if directory is None:
         return _bundled_images(), (
-            f"Images: {len(BUNDLED)} photographs bundled with scikit-image "
-            "(neither --data nor COUPLEDICT_DATA is set)."
+            f"Images: {len(BUNDLED)} photographs bundled with scikit-image (neither --data nor COUPLEDICT_DATA is set)."
         )
     files = sorted((directory / "lytro").glob("*.jpg"))
     if not files:
@@ -129,9 +128,7 @@ def _positions(images: list[Array], n_patches: int, side: int, seed: int) -> tup
     return which, rows, columns
 
 
-def _cut(
-    images: list[Array], which: Array, rows: Array, columns: Array, side: int, dtype: DTypeLike
-) -> Array:
+def _cut(images: list[Array], which: Array, rows: Array, columns: Array, side: int, dtype: DTypeLike) -> Array:
     patches = np.empty((len(which), side * side), dtype=dtype)
     for number, image in enumerate(images):
         (mine,) = np.nonzero(which == number)

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def memory_beyond(
-    X: NDArray[Any], dictionary: NDArray[Any], n_nonzero_coefs: int, n_jobs: int
-) -> dict[str, float]:
+def memory_beyond(X: NDArray[Any], dictionary: NDArray[Any], n_nonzero_coefs: int, n_jobs: int) -> dict[str, float]:
     """Encode in a child process; return megabytes of input, output and peak beyond both."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("signals.npy", "dictionary.npy")]

@@ -178,9 +178,7 @@ def check_goals(run: Run) -> list[Goal]:
     for dtype in run.matmul_gflops:
         ask(f"OMP, {MOST} threads against 1", 1.7, keys, (OURS, 1), (OURS, MOST), dtype)
     if run.memory_mb is not None:
-        goals.append(
-            Goal("peak memory beyond input and output", 100.0, run.memory_mb["beyond"], "many", " MB")
-        )
+        goals.append(Goal("peak memory beyond input and output", 100.0, run.memory_mb["beyond"], "many", " MB"))
     return goals
 
 

@@ -137,9 +137,7 @@ def compare(case: str, dtype: str, X: Array, mine: tuple[Any, Array], theirs: tu
 
 def same_for_any_threads(problem: Problem) -> bool:
     """Encode with 1, 2 and 3 threads in both pursuits; tell whether no bit differs."""
-    return all(
-        identical([ours(problem, n_jobs, pursuit)() for n_jobs in (1, 2, 3)]) for pursuit in ("omp", "ols")
-    )
+    return all(identical([ours(problem, n_jobs, pursuit)() for n_jobs in (1, 2, 3)]) for pursuit in ("omp", "ols"))
 
 
 def _progress(name: str) -> None:

@@ -40,7 +40,7 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     The order of the choices is not known from a code. It is rebuilt: of the atoms of the code that remain, the best
     one must at every step be as good as the best of the whole dictionary.
     """
-    unit, norms = _reference.unit_atoms(problem.atoms)
+    unit, _ = _reference.unit_atoms(problem.atoms)
     size = float(np.linalg.norm(x))
     slack = 300 * problem.eps * size
     if not np.all(np.isfinite(code)):
@@ -61,7 +61,9 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
             left = _reference.remaining_norms(unit, chosen)
             blur = slack / np.sqrt(max(min(left[best], left[int(np.argmax(worth))]), problem.eps))
         if worth[best] < worth.max() - blur:
-            return f"step {len(chosen)} takes atom {best}, worth {worth[best]}, not {worth.argmax()}, worth {worth.max()}"
+            return (
+                f"step {len(chosen)} takes atom {best}, worth {worth[best]}, not {worth.argmax()}, worth {worth.max()}"
+            )
         chosen.append(best)
         coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]
         residual = x - coefficients @ unit[chosen]

@@ -93,9 +93,7 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng,
     X = smooth_patches(rng, 500).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
-    coder = _pursuit.Coder(
-        [D], weights, X.dtype, n_nonzero=20, tol=1e-2, pursuit="omp", n_samples=500, n_jobs=1
-    )
+    coder = _pursuit.Coder([D], weights, X.dtype, n_nonzero=20, tol=1e-2, pursuit="omp", n_samples=500, n_jobs=1)
     first = _passes.encode(coder, [X], 1)
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
         again = _passes.encode(coder, [X], n_jobs, chunk_size)

@@ -126,7 +126,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     @property
     def _n_features_out(self) -> int:
         dictionaries, _ = check_dictionaries(self.dictionary)
-        return next(d.shape[0] for d in dictionaries if d is not None)
+        return int(next(d.shape[0] for d in dictionaries if d is not None))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

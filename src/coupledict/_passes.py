@@ -7,9 +7,9 @@ depend on the number of threads or on the size of the chunks.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ._views import Array
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
+LEAST_CHUNK_SECONDS = 3e-4  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run beside the main thread, which must stay able to hear an interrupt
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a modest core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
@@ -34,30 +35,56 @@ Result = TypeVar("Result")
 
 
 def in_order(
-    function: Callable[[Task], Result], tasks: Iterable[Task], n_threads: int, stop: npt.NDArray[np.int32]
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    n_threads: int,
+    stop: npt.NDArray[np.int32],
+    *,
+    take_part: bool = True,
 ) -> Iterator[Result]:
-    """Yield ``function(task)`` for every task, in order, computed by `n_threads` threads beside the caller's.
+    """Yield ``function(task)`` for every task, in order, computed by `n_threads` threads.
 
-    With ``n_threads=0`` the calling thread does the work. Only a few results wait to be taken at any time. When the
-    caller stops early, by an exception or an interrupt, `stop` is set to 1 for the functions to see, and all threads
-    have ended before the exception goes on.
+    The calling thread is one of them, unless `take_part` is false: then it only waits, and can be interrupted while a
+    task is running. When it stops early, by an exception or an interrupt, `stop` is set to 1 for the functions to see,
+    and all threads have ended before the exception goes on.
     """
-    if n_threads == 0:
-        yield from map(function, tasks)
-        return
-    pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="coupledict") as pool:
+    finished: dict[int, Result | BaseException] = {}
+    numbers = iter(range(len(tasks)))  # next() is atomic, so this hands every task out once
+    news = threading.Semaphore(0)
+
+    def work_once() -> bool:
+        number = next(numbers, None)
+        if number is None or stop[0]:
+            return False
         try:
-            for task in tasks:
-                pending.append(pool.submit(function, task))
-                if len(pending) >= 4 * n_threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        except BaseException:
-            stop[0] = 1
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+            finished[number] = function(tasks[number])
+        except BaseException as error:
+            finished[number] = error
+        return True
+
+    def work() -> None:
+        while work_once():
+            news.release()
+
+    helpers = [threading.Thread(target=work, name="coupledict") for _ in range(n_threads - take_part)]
+    try:
+        for helper in helpers:
+            helper.start()
+        for number in range(len(tasks)):
+            while number not in finished:
+                if not (take_part and work_once()):
+                    news.acquire()
+            result = finished.pop(number)
+            if isinstance(result, BaseException):
+                raise result
+            yield result
+    except BaseException:
+        stop[0] = 1
+        raise
+    finally:
+        for helper in helpers:
+            if helper.ident is not None:
+                helper.join()
 
 
 class Workspaces:
@@ -78,18 +105,16 @@ class Workspaces:
         self._idle.append(workspace)
 
 
-def plan_chunks(n: int, multiply_adds: float, n_jobs: int, chunk_size: int | None) -> tuple[list[tuple[int, int]], int]:
-    """Cut n samples into chunks; return their bounds and how many threads beside the caller's should work on them."""
+def cut(n: int, multiply_adds: float, n_jobs: int, chunk_size: int | None = None) -> tuple[list[tuple[int, int]], bool]:
+    """Cut n samples into chunks; return their bounds, and whether one is short enough for the calling thread."""
     seconds = multiply_adds / MULTIPLY_ADDS_PER_SECOND
     if chunk_size is None:
-        chunk_size = int(np.clip(CHUNK_SECONDS / seconds, 1, MAX_CHUNK))
-        chunk_size = max(1, min(chunk_size, -(-n // (4 * n_jobs))))
+        even_share = max(n / (4 * n_jobs), LEAST_CHUNK_SECONDS / seconds)
+        chunk_size = int(np.clip(min(even_share, CHUNK_SECONDS / seconds), 1, MAX_CHUNK))
         if chunk_size > SIGNAL_BLOCK:
             chunk_size = -(-chunk_size // SIGNAL_BLOCK) * SIGNAL_BLOCK
     chunks = [(start, min(start + chunk_size, n)) for start in range(0, n, chunk_size)]
-    if chunk_size * seconds < PATIENCE_SECONDS and (n_jobs == 1 or len(chunks) == 1):
-        return chunks, 0
-    return chunks, min(n_jobs, len(chunks))
+    return chunks, chunk_size * seconds < PATIENCE_SECONDS
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -97,14 +122,16 @@ def count_jobs(n_jobs: int | None) -> int:
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)):
         raise TypeError(f"Expected n_jobs to be None or an integer, got {n_jobs!r}.")
     if n_jobs == 0:
-        raise ValueError("Expected n_jobs to be None, a positive number of threads, or negative (-1: all cores); got 0.")
+        raise ValueError(
+            "Expected n_jobs to be None, a positive number of threads, or negative (-1: all cores); got 0."
+        )
     return int(joblib.effective_n_jobs(n_jobs))
 
 
 def fill_gram(plan: _native.Plan, n_jobs: int) -> None:
     """Compute the Gram matrix of a plan, by blocks of rows."""
     plan.allocate_gram()
-    chunks, n_threads = plan_chunks(plan.n_atoms, plan.n_atoms * plan.n_features, n_jobs, None)
+    chunks, short = cut(plan.n_atoms, plan.n_atoms * plan.n_features, n_jobs)
     workspaces = Workspaces()
 
     def fill(chunk: tuple[int, int]) -> None:
@@ -112,7 +139,7 @@ def fill_gram(plan: _native.Plan, n_jobs: int) -> None:
         plan.fill_gram(*chunk, workspace)
         workspaces.take_back(workspace)
 
-    for _ in in_order(fill, chunks, n_threads, np.zeros(1, np.int32)):
+    for _ in in_order(fill, chunks, min(n_jobs, len(chunks)), np.zeros(1, np.int32), take_part=short):
         pass
 
 
@@ -149,7 +176,7 @@ class Coded:
 def encode(coder: Coder, views: list[Array], n_jobs: int, chunk_size: int | None = None) -> Coded:
     """Code all samples of the views that `coder` was made for."""
     n = views[0].shape[0]
-    chunks, n_threads = plan_chunks(n, coder.multiply_adds, n_jobs, chunk_size)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size)
     stop = np.zeros(1, np.int32)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
@@ -166,7 +193,7 @@ def encode(coder: Coder, views: list[Array], n_jobs: int, chunk_size: int | None
         indptr[start + 1 : end + 1] = part.counts
         return part.indices, part.values
 
-    for some_indices, some_values in in_order(code, chunks, n_threads, stop):
+    for some_indices, some_values in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
         indices.extend(some_indices)
         values.extend(some_values)
     np.cumsum(indptr, out=indptr)

@@ -48,8 +48,9 @@ def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float6
     A joint atom is the row of its views side by side, view v multiplied by ``scales[v]``. Zero atoms stay zero. The
     largest entry is divided out first, so that no square over- or underflows.
     """
-    joint = np.concatenate(
-        [np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)], axis=1
+    # In C order whatever the dictionaries have: sums over the features then round the same for every layout.
+    joint = np.ascontiguousarray(
+        np.hstack([np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)])
     )
     largest = np.abs(joint).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
@@ -97,7 +98,9 @@ class Coder:
         n_atoms, n_features = joint.shape
         if n_nonzero is None:
             n_nonzero = n_features if tol is not None else max(1, n_features // 10)
-        self.n_nonzero = min(n_nonzero, n_atoms, n_features)
+        most = min(n_atoms, n_features)
+        self.n_nonzero = min(n_nonzero, most)
+        self.unlimited = n_nonzero >= most
         self.n_atoms = n_atoms
         self.tol = tol
         self.dtype = dtype
@@ -227,16 +230,17 @@ def check_pursuit(pursuit: object) -> Pursuit:
     raise ValueError(f"Expected pursuit to be 'omp' or 'ols', got {pursuit!r}.")
 
 
-def warn_if_unreached(coded: _passes.Coded, tol: float | None) -> None:
+def warn_if_unreached(coded: _passes.Coded, coder: Coder) -> None:
     """Warn once, with a count, where coding ended above tol although it was allowed more atoms."""
+    tol = coder.tol
     if tol is None:
         return
-    given_up = np.isin(coded.status, (_native.EXHAUSTED, _native.DEPENDENT)) & (coded.energy > tol)
-    count = int(np.count_nonzero(given_up))
+    ends = [_native.EXHAUSTED, _native.DEPENDENT, *([_native.LIMIT] if coder.unlimited else [])]
+    count = int(np.count_nonzero(np.isin(coded.status, ends) & (coded.energy > tol)))
     if count:
         warnings.warn(
-            f"{count} of {coded.status.size} samples did not reach tol={tol}: what is left of them is orthogonal to"
-            " all atoms that do not depend on the chosen ones, up to rounding.",
+            f"{count} of {coded.status.size} samples did not reach tol={tol}: what is left of them is, up to"
+            " rounding, orthogonal to every atom. Use a larger tol or a dictionary that spans the samples.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -351,7 +355,7 @@ def sparse_encode(
         n_jobs=threads,
     )
     coded = _passes.encode(coder, views, threads)
-    warn_if_unreached(coded, coder.tol)
+    warn_if_unreached(coded, coder)
     return as_csr(coded, coder.n_atoms)
 
 

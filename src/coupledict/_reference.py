@@ -69,7 +69,7 @@ def encode_signal(
     """Return the atoms chosen for one joint signal, in order, and their coefficients (eq. 5 to 8)."""
     noise = noise_share(dtype, x.size) * float(np.linalg.norm(x))
     chosen: list[int] = []
-    coefficients = np.zeros(0)
+    coefficients: Vector = np.zeros(0)
     residual = x
     while len(chosen) < n_nonzero and not (tol is not None and residual @ residual <= tol):
         worth = scores(unit, residual, chosen, pursuit, pivot_guard(dtype))
@@ -77,7 +77,7 @@ def encode_signal(
         if worth[best] == 0 or abs(unit[best] @ residual) <= noise:
             break
         chosen.append(best)
-        coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]
+        coefficients = np.asarray(np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0], float)
         residual = x - coefficients @ unit[chosen]
     return chosen, coefficients
 

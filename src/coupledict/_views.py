@@ -65,9 +65,7 @@ def check_weights(view_weights: object, n_views: int) -> npt.NDArray[np.float64]
     if view_weights is None:
         return np.ones(n_views)
     if isinstance(view_weights, str) or not isinstance(view_weights, Sequence | np.ndarray):
-        raise TypeError(
-            f"Expected view_weights to be None or a list of {n_views} numbers, got {view_weights!r}."
-        )
+        raise TypeError(f"Expected view_weights to be None or a list of {n_views} numbers, got {view_weights!r}.")
     try:
         weights = np.asarray(view_weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -92,9 +90,10 @@ def check_tol(value: object, name: str = "tol") -> float:
     """Return `value` as a finite number of at least 0."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"Expected {name} to be a number, got {value!r}.")
-    if not (np.isfinite(value) and value >= 0):
+    number = float(value)
+    if not (np.isfinite(number) and number >= 0):
         raise ValueError(f"Expected {name} to be a finite squared norm of at least 0, got {value}.")
-    return float(value)
+    return number
 
 
 def read_rows(view: Array, start: int, stop: int, dtype: np.dtype[Any]) -> Array:

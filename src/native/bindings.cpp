@@ -27,8 +27,8 @@ using Buffer = std::unique_ptr<T[], Free>;
 template <class T>
 Buffer<T> aligned_buffer(index_t count) {
     constexpr std::size_t alignment = 64;
-    const std::size_t bytes = (static_cast<std::size_t>(std::max<index_t>(count, 1)) * sizeof(T) + alignment - 1) /
-                              alignment * alignment;
+    const std::size_t bytes =
+        (static_cast<std::size_t>(std::max<index_t>(count, 1)) * sizeof(T) + alignment - 1) / alignment * alignment;
     void *p = std::aligned_alloc(alignment, bytes);
     if (!p) throw std::bad_alloc();
     return Buffer<T>(static_cast<T *>(p));
@@ -177,8 +177,12 @@ NB_MODULE(_native, m) {
         return names;
     });
     m.attr("compiler") = COUPLEDICT_COMPILER;
-    for (const auto &[name, value] : {std::pair{"LIMIT", kLimit}, {"TOLERANCE", kTolerance}, {"EXHAUSTED", kExhausted},
-                                      {"DEPENDENT", kDependent}, {"ZERO", kZero}, {"NOT_FINITE", kNotFinite},
+    for (const auto &[name, value] : {std::pair{"LIMIT", kLimit},
+                                      {"TOLERANCE", kTolerance},
+                                      {"EXHAUSTED", kExhausted},
+                                      {"DEPENDENT", kDependent},
+                                      {"ZERO", kZero},
+                                      {"NOT_FINITE", kNotFinite},
                                       {"OVERFLOW", kOverflow}})
         m.attr(name) = static_cast<int>(value);
 }

@@ -33,8 +33,7 @@ void tile(index_t depth, const T *x, index_t x_stride, const T *panel, bool firs
     constexpr int lanes = kLanes<T>;
     vec<T> sum[Rows][kTileVectors];
     for (int i = 0; i < Rows; ++i)
-        for (int v = 0; v < kTileVectors; ++v)
-            sum[i][v] = first ? vec<T>{} : load(out + i * out_stride + v * lanes);
+        for (int v = 0; v < kTileVectors; ++v) sum[i][v] = first ? vec<T>{} : load(out + i * out_stride + v * lanes);
     for (index_t f = 0; f < depth; ++f) {
         vec<T> atoms[kTileVectors];
         for (int v = 0; v < kTileVectors; ++v) atoms[v] = load(panel + (f * kTileVectors + v) * lanes);

@@ -22,8 +22,8 @@ class Writer {
     void write(index_t i, const Arrival &arrival, Support<T> &support, Status status, double energy) {
         support.solve();
         bool fits;
-        const index_t n = write_codes(support, d_, arrival.exponent, codes_.indices + written_,
-                                      codes_.values + written_, &fits);
+        const index_t n =
+            write_codes(support, d_, arrival.exponent, codes_.indices + written_, codes_.values + written_, &fits);
         codes_.counts[i] = static_cast<std::int32_t>(n);
         codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * arrival.exponent) : 0;
         codes_.status[i] = fits ? status : kOverflow;
@@ -97,9 +97,9 @@ class Encoder {
         for (index_t i = 0; i < n; ++i) {
             const Arrival &arrival = arrivals_[first + i];
             if (settled(arrival) != kLimit) continue;
-            codings_[i] = Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support,
-                                            x_ + (first + i) * d_.n_features, a_ + (first + i) * d_.stride,
-                                            signals_[i].norms);
+            codings_[i] =
+                Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support, x_ + (first + i) * d_.n_features,
+                                  a_ + (first + i) * d_.stride, signals_[i].norms);
             working_[n_working++] = i;
         }
         while (n_working > 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED)) {

@@ -89,7 +89,7 @@ template <class T, class Choice>
 struct GramMethod {
     using Signal = GramSignal<T>;
     static constexpr index_t kBlockBytes = 384 << 10;  // correlations of a block, beside the dictionary in the L2 cache
-    T *gram_row;  // where the Gram matrix is not stored
+    T *gram_row;                                       // where the Gram matrix is not stored
     T *atom;
 
     GramMethod(Arena &arena, const Dictionary<T> &d, const Limits &, index_t) {

@@ -34,11 +34,11 @@ struct View {
 template <class T>
 struct Dictionary {
     index_t n_atoms, n_features;
-    index_t stride;        // n_atoms rounded up to whole panels; the padding atoms are zero
-    const T *panels;       // stride / panel_width panels of (n_features, panel_width)
-    const T *gram;         // (n_atoms, stride), or null: rows are then computed when they are needed
-    const double *norms;   // of the atoms before they were normalised
-    bool ordinary_norms;   // every norm can be divided by without care
+    index_t stride;       // n_atoms rounded up to whole panels; the padding atoms are zero
+    const T *panels;      // stride / panel_width panels of (n_features, panel_width)
+    const T *gram;        // (n_atoms, stride), or null: rows are then computed when they are needed
+    const double *norms;  // of the atoms before they were normalised
+    bool ordinary_norms;  // every norm can be divided by without care
 };
 
 enum Pursuit : int { kOmp = 0, kOls = 1 };

@@ -10,7 +10,8 @@ struct Precision;
 template <>
 struct Precision<float> {
     static constexpr double epsilon = 0x1p-23;
-    // Squared norms outside this range are brought to about 1 first: squares of correlations must not over- or underflow.
+    // Squared norms outside this range are brought to about 1 first: squares of correlations must not over- or
+    // underflow.
     static constexpr double smallest_energy = 1e-10, largest_energy = 1e20;
 };
 template <>
@@ -65,8 +66,7 @@ Arrival rescale(index_t n, T *x) {
     const double top = largest_magnitude(n, x);
     if (top == 0) return {0, 0, true};
     const int exponent = __builtin_ilogb(top);
-    for (index_t f = 0; f < n; ++f)
-        x[f] = static_cast<T>(__builtin_ldexp(static_cast<double>(x[f]), -exponent));
+    for (index_t f = 0; f < n; ++f) x[f] = static_cast<T>(__builtin_ldexp(static_cast<double>(x[f]), -exponent));
     return {squared_norm(n, x), exponent, true};
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kVectorBytes = 64;
-constexpr int kTileRows = 6;     // signals in one tile of the matrix product: 6 x 4 accumulators of 32 registers
-constexpr int kTileVectors = 4;  // vectors in one panel
+constexpr int kTileRows = 6;      // signals in one tile of the matrix product: 6 x 4 accumulators of 32 registers
+constexpr int kTileVectors = 4;   // vectors in one panel
 constexpr int kBlockVectors = 8;  // vectors in one column block of the pursuit
 #elif defined(__AVX2__)
 constexpr int kVectorBytes = 32;
@@ -52,9 +52,9 @@ using ivec = typename Simd<T>::ivec;
 template <class T>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
 template <class T>
-constexpr int kPanelWidth = kTileVectors *kLanes<T>;
+constexpr int kPanelWidth = kTileVectors * kLanes<T>;
 template <class T>
-constexpr int kBlockWidth = kBlockVectors *kLanes<T>;
+constexpr int kBlockWidth = kBlockVectors * kLanes<T>;
 
 template <class T>
 inline vec<T> load(const T *p) {
@@ -81,9 +81,7 @@ inline double square_root(double x) { return __builtin_sqrt(x); }
 
 // Bit i is set where lane i of a equals lane i of b.
 #if defined(__AVX512F__)
-inline unsigned equal_lanes(vec<float> a, vec<float> b) {
-    return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ);
-}
+inline unsigned equal_lanes(vec<float> a, vec<float> b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }
 inline unsigned equal_lanes(vec<double> a, vec<double> b) {
     return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_EQ_OQ);
 }

@@ -11,9 +11,9 @@ namespace {
 template <class T>
 struct Support {
     index_t size;
-    index_t stride;         // of the rows of R
-    std::int32_t *atoms;    // in the order they were chosen
-    T *factor;              // rows of R, without the diagonal
+    index_t stride;       // of the rows of R
+    std::int32_t *atoms;  // in the order they were chosen
+    T *factor;            // rows of R, without the diagonal
     T *inverse_diagonal;
     T *projection;          // z
     T *coefficients;        // of the unit-norm atoms, once solve() has run
