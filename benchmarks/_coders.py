@@ -169,7 +169,8 @@ def _sklearn(module: ModuleType) -> Coder:
 
         return call
 
-    return Coder(SKLEARN, prepare, _as_columns)
+    # float64 only: it is a loop in Python that takes minutes, and no faster in float32.
+    return Coder(SKLEARN, prepare, _as_columns, dtypes=("float64",))
 
 
 def _dictlearn(module: ModuleType) -> Coder:

@@ -80,7 +80,7 @@ def measure(
     *,
     repeats: int = 7,
     budget: float = 30.0,
-    at_least: int = 3,
+    at_least: int = 5,
     pause: float = 0.05,
     progress: Callable[[str], None] | None = None,
 ) -> list[Timing]:

@@ -159,7 +159,7 @@ def parse_arguments() -> argparse.Namespace:
         type=float,
         metavar="S",
         default=30.0,
-        help="a coder that takes longer gets fewer runs, but 3",
+        help="a coder that takes longer gets fewer runs, but 5",
     )
     parser.add_argument("--cases", default=",".join(CASES), metavar="A,B", help=f"some of {names}")
     arguments = parser.parse_args()

@@ -7,7 +7,10 @@ depend on the number of threads or on the size of the chunks.
 
 from __future__ import annotations
 
+import _thread
+import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from ._views import Array
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
-LEAST_CHUNK_SECONDS = 3e-4  # less work than this is not worth a second thread
+LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run beside the main thread, which must stay able to hear an interrupt
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a modest core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
@@ -32,6 +35,21 @@ SIGNAL_BLOCK = 48  # the kernels take this many signals at a time
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+
+def move_to(cpus: set[int]) -> None:
+    """Move the calling thread to one of these processors, if it may run there; it is free to leave again.
+
+    Some kernels start a thread on the processor of its maker, or wake a thread on the processor of its waker, and move
+    it only at the next balancing of loads: for the first ten milliseconds two threads share one core while another is
+    idle, and many calls are over by then.
+    """
+    if not cpus or _native.current_cpu() in cpus:
+        return
+    allowed = os.sched_getaffinity(0)
+    if allowed & cpus:
+        os.sched_setaffinity(0, allowed & cpus)
+        os.sched_setaffinity(0, allowed)
 
 
 def in_order(
@@ -50,7 +68,7 @@ def in_order(
     """
     finished: dict[int, Result | BaseException] = {}
     numbers = iter(range(len(tasks)))  # next() is atomic, so this hands every task out once
-    news = threading.Semaphore(0)
+    news, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     def work_once() -> bool:
         number = next(numbers, None)
@@ -62,14 +80,27 @@ def in_order(
             finished[number] = error
         return True
 
-    def work() -> None:
-        while work_once():
-            news.release()
+    here = _native.current_cpu()
+    elsewhere = set() if here < 0 else os.sched_getaffinity(0) - {here}
 
-    helpers = [threading.Thread(target=work, name="coupledict") for _ in range(n_threads - take_part)]
+    def work() -> None:
+        try:
+            move_to(elsewhere)
+            while work_once():
+                news.release()
+        finally:
+            ended.release()
+
+    n_helpers = 0
     try:
-        for helper in helpers:
-            helper.start()
+        for _ in range(n_threads - take_part):
+            # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up on
+            # the new thread's processor.
+            _thread.start_new_thread(work, ())
+            n_helpers += 1
+        if n_helpers and take_part:
+            time.sleep(1e-6)  # lets the helpers begin, and leave this processor, before it is busy
+            move_to({here} if elsewhere else set())
         for number in range(len(tasks)):
             while number not in finished:
                 if not (take_part and work_once()):
@@ -82,9 +113,8 @@ def in_order(
         stop[0] = 1
         raise
     finally:
-        for helper in helpers:
-            if helper.ident is not None:
-                helper.join()
+        for _ in range(n_helpers):
+            ended.acquire()
 
 
 class Workspaces:

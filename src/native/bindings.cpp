@@ -4,6 +4,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -175,6 +179,14 @@ NB_MODULE(_native, m) {
         std::vector<std::string> names;
         for (const Level *level : available_levels()) names.emplace_back(level->name);
         return names;
+    });
+    // The processor that the calling thread runs on, or -1 where the system does not tell.
+    m.def("current_cpu", [] {
+#if defined(__linux__)
+        return sched_getcpu();
+#else
+        return -1;
+#endif
     });
     m.attr("compiler") = COUPLEDICT_COMPILER;
     for (const auto &[name, value] : {std::pair{"LIMIT", kLimit},

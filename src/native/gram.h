@@ -99,7 +99,7 @@ struct GramMethod {
     // Signals that take their steps together: while one waits for its choice, the others keep the vector units busy.
     // Their rows must stay in the L1 cache.
     static index_t group_size(const Dictionary<T> &d, const Limits &limits, index_t) {
-        const index_t fit = (40 << 10) / (limits.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
+        const index_t fit = (16 << 10) / (limits.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
         return fit < 1 ? 1 : fit > 4 ? 4 : fit;
     }
     void advance(const Dictionary<T> &d, index_t n, const index_t *working, const Signal *signals,
