@@ -6,6 +6,7 @@ Everything random is drawn from a seed: two runs with the same seed and images s
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,16 @@ BUNDLED = (
     "chelsea",
     "coffee",
     "rocket",
+)
+
+#: Regions of the Lytro pairs where one image is in focus and the other is not: pair, focused, blurred, row, column,
+#: height, width. The authors of the paper trained on these.
+FOCUSED_REGIONS = (
+    ("07", "B", "A", 140, 3, 100, 152),
+    ("09", "A", "B", 85, 55, 304, 187),
+    ("12", "B", "A", 148, 300, 226, 216),
+    ("13", "B", "A", 41, 121, 206, 353),
+    ("17", "B", "A", 89, 343, 180, 168),
 )
 
 
@@ -59,13 +70,41 @@ def load_images(directory: Path | None) -> tuple[list[Array], str]:
             f"Expected images lytro/*.jpg in the data folder '{directory}', found none; "
             "correct --data or COUPLEDICT_DATA, or leave both unset to use the bundled photographs."
         )
+    return [_grey(file) for file in files], f"Images: the Lytro multi-focus set, {len(files)} images."
+
+
+def load_pairs(directory: Path | None, *, sigma: float = 2.0) -> tuple[list[Array], list[Array], str]:
+    """Load regions in focus and the same regions out of focus, on the scale 0-255, and a sentence that says which.
+
+    Parameters
+    ----------
+    directory : Path or None
+        Folder whose sub-folder ``lytro`` holds the Lytro multi-focus pairs; None takes bundled photographs and
+        blurs them with a Gaussian of width `sigma`.
+
+    Returns
+    -------
+    focused, blurred : list of ndarray of shape (height, width), float32
+    sentence : str
+    """
+    if directory is None:
+        images = _bundled_images()
+        soft = [ndimage.gaussian_filter(image, sigma) for image in images]
+        sentence = f"Pairs: bundled photographs and copies blurred by a Gaussian of width {sigma:g}: not real pairs."
+        return images, soft, sentence
+    focused, blurred = [], []
+    for pair, sharp, blunt, row, column, height, width in FOCUSED_REGIONS:
+        region = slice(row, row + height), slice(column, column + width)
+        focused.append(_grey(directory / "lytro" / f"lytro-{pair}-{sharp}.jpg")[region])
+        blurred.append(_grey(directory / "lytro" / f"lytro-{pair}-{blunt}.jpg")[region])
+    return focused, blurred, f"Pairs: {len(focused)} focused and blurred regions of the Lytro multi-focus set."
+
+
+def _grey(file: Path) -> Array:
     from PIL import Image
 
-    images = []
-    for file in files:
-        with Image.open(file) as image:
-            images.append(np.asarray(image.convert("L"), dtype=np.float32))
-    return images, f"Images: the Lytro multi-focus set, {len(files)} images."
+    with Image.open(file) as image:
+        return np.asarray(image.convert("L"), dtype=np.float32)
 
 
 def _bundled_images() -> list[Array]:
@@ -116,6 +155,29 @@ def focused_and_blurred(
     focused = _cut(images, which, rows, columns, side, dtype)
     blurred = _cut(soft, which, rows, columns, side, dtype)
     return focused, blurred
+
+
+def distinct_patches(
+    sets: Sequence[list[Array]], n_patches: int, *, side: int = 8, seed: int = 0, dtype: DTypeLike = np.float64
+) -> tuple[Array, ...]:
+    """Cut patches at the same random positions from sets of images of equal sizes, each patch mean-centred.
+
+    Every position of every image is equally likely, and no position comes twice, so that the patches can be
+    divided into some to learn from and some that were never seen (they may overlap).
+
+    Returns
+    -------
+    patches : tuple of ndarray of shape (n_patches, side * side)
+        One for each set.
+    """
+    rng = np.random.default_rng(seed)
+    room = np.array([(image.shape[0] - side + 1, image.shape[1] - side + 1) for image in sets[0]])
+    count = room.prod(axis=1)
+    ends = np.cumsum(count)
+    places = rng.choice(int(ends[-1]), size=n_patches, replace=False)
+    which = np.searchsorted(ends, places, side="right")
+    rows, columns = np.divmod(places - (ends - count)[which], room[which, 1])
+    return tuple(_cut(images, which, rows, columns, side, dtype) for images in sets)
 
 
 def _positions(images: list[Array], n_patches: int, side: int, seed: int) -> tuple[Array, Array, Array]:

@@ -31,7 +31,7 @@ def memory_beyond(X: NDArray[Any], dictionary: NDArray[Any], n_nonzero_coefs: in
     return sizes
 
 
-def _levels() -> tuple[int, int]:
+def levels() -> tuple[int, int]:
     """Return the present and the highest resident size in bytes."""
     status = Path("/proc/self/status")
     if status.exists():
@@ -50,9 +50,9 @@ def _child(arguments: list[str]) -> None:
 
     X, dictionary = (np.load(file) for file in arguments[:2])
     n_nonzero_coefs, n_jobs = map(int, arguments[2:])
-    before, _ = _levels()
+    before, _ = levels()
     codes = coupledict.sparse_encode(X, dictionary, n_nonzero_coefs=n_nonzero_coefs, n_jobs=n_jobs)
-    _, highest = _levels()
+    _, highest = levels()
     output = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
     sizes = {"input": X.nbytes, "output": output, "beyond": highest - before - output}
     print(json.dumps({name: size / 1e6 for name, size in sizes.items()}))

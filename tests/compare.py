@@ -49,21 +49,25 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     if len(support) > problem.limit:
         return f"it has {len(support)} nonzeros, more than {problem.limit}"
     chosen: list[int] = []
-    residual = x
+    residual, least = x, 1.0
     while len(chosen) < len(support):
         if problem.tol is not None and residual @ residual < problem.tol - slack * np.sqrt(problem.tol):
             return f"it goes on after tol was reached with {len(chosen)} atoms"
-        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 0.5 * _reference.pivot_guard(problem.dtype))
+        guards = _reference.guards(problem.dtype, problem.pursuit)
+        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 0.5 * guards[-1])
         rest = [k for k in support if k not in chosen]
         best = max(rest, key=lambda k: worth[k])
-        blur = slack
-        if problem.pursuit == "ols":  # the fall divides by what is left of the atom, and so does the rounding
-            left = _reference.remaining_norms(unit, chosen)
-            blur = slack / np.sqrt(max(min(left[best], left[int(np.argmax(worth))]), problem.eps))
-        if worth[best] < worth.max() - blur:
+        mine, worth = worth[best], _reference.scores(unit, residual, chosen, problem.pursuit, 2 * guards[0])
+        # Rounding grows with the worst pivot so far; the fall of OLS also divides by what is left of the atom.
+        left = _reference.remaining_norms(unit, chosen)
+        blur = slack / max(least, problem.eps)
+        if problem.pursuit == "ols":
+            blur /= max(min(left[best], left[int(np.argmax(worth))]), problem.eps)
+        if mine < worth.max() - blur:
             return (
-                f"step {len(chosen)} takes atom {best}, worth {worth[best]}, not {worth.argmax()}, worth {worth.max()}"
+                f"step {len(chosen)} takes atom {best}, worth {mine}, not {worth.argmax()}, worth {worth.max()}"
             )
+        least = min(least, left[best])
         chosen.append(best)
         coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]
         residual = x - coefficients @ unit[chosen]

@@ -94,9 +94,9 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng,
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
     coder = _pursuit.Coder([D], weights, X.dtype, n_nonzero=20, tol=1e-2, pursuit="omp", n_samples=500, n_jobs=1)
-    first = _passes.encode(coder, [X], 1)
+    first = _passes.encode(coder, _passes.Samples([X], X.dtype), 1)
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
-        again = _passes.encode(coder, [X], n_jobs, chunk_size)
+        again = _passes.encode(coder, _passes.Samples([X], X.dtype), n_jobs, chunk_size)
         for name in ("indptr", "indices", "values", "energy", "status"):
             np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
 
@@ -106,8 +106,8 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
     X = smooth_patches(rng, 200).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     coder = _pursuit.Coder([D], np.ones(1), X.dtype, n_nonzero=6, tol=None, pursuit="omp", n_samples=200, n_jobs=1)
-    coded = _passes.encode(coder, [X], 1)
-    residual = X.astype(float) - _pursuit.as_csr(coded, 100).toarray().astype(float) @ D.astype(float)
+    coded = _passes.encode(coder, _passes.Samples([X], X.dtype), 1)
+    residual = X.astype(float) - _pursuit.as_csr(coded, 100)[0].toarray().astype(float) @ D.astype(float)
     slack = 100 * np.finfo(dtype).eps * np.sum(X.astype(float) ** 2, axis=1)
     assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)
 

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,7 +44,63 @@ class _Plan:
         status: npt.NDArray[np.uint8],
     ) -> int: ...
 
+    @staticmethod
+    def encode_support(
+        plans: Sequence[_Plan],
+        views: list[npt.NDArray[Any]],
+        scales: list[float],
+        *,
+        n_nonzero: int,
+        tol: float,
+        workspace: Workspace,
+        stop: npt.NDArray[np.int32],
+        counts: npt.NDArray[np.int32],
+        indices: npt.NDArray[np.int32],
+        values: list[npt.NDArray[Any]],
+        energy: npt.NDArray[np.float64],
+        status: npt.NDArray[np.uint8],
+    ) -> int: ...
+
 class Plan32(_Plan): ...
 class Plan64(_Plan): ...
 
 Plan: TypeAlias = Plan32 | Plan64
+
+def accumulate(
+    views: list[npt.NDArray[Any]],
+    counts: npt.NDArray[np.int32],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    uses: npt.NDArray[np.int64],
+    workspace: Workspace,
+    level: str,
+) -> None: ...
+def sweep(
+    starts: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+    joint: bool,
+    n_fixed: int,
+    first: int,
+    last: int,
+    a: npt.NDArray[np.float64],
+    b: npt.NDArray[np.float64],
+    atoms: npt.NDArray[np.float64],
+    level: str,
+) -> None: ...
+def sequential(
+    starts: npt.NDArray[np.int64],
+    weights: npt.NDArray[np.float64],
+    joint: bool,
+    n_fixed: int,
+    first: int,
+    last: int,
+    mean: bool,
+    column_starts: npt.NDArray[np.int64],
+    samples: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    residual: npt.NDArray[Any],
+    atoms: npt.NDArray[Any],
+    level: str,
+) -> None: ...

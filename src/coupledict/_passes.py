@@ -1,4 +1,4 @@
-"""One pass over the data: chunks of samples in, codes out. Threads live here, and only here.
+"""One pass over the data: chunks of samples in, codes or sums over codes out. Threads live here, and only here.
 
 A chunk is coded by one call of a kernel that releases the GIL and uses one thread, so `n_jobs` Python threads keep
 `n_jobs` cores busy. Results are taken in the order of the chunks and no kernel mixes samples: what comes out does not
@@ -21,10 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._levels import active_level
+from ._views import Array, read_rows
 
 if TYPE_CHECKING:
     from ._pursuit import Coder
-    from ._views import Array
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
 LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
@@ -173,6 +174,45 @@ def fill_gram(plan: _native.Plan, n_jobs: int) -> None:
         pass
 
 
+@dataclass(frozen=True)
+class Samples:
+    """Samples of all views, read a chunk at a time, in their own order or in another."""
+
+    views: list[Array]
+    dtype: np.dtype[Any]
+    order: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return int(self.views[0].shape[0]) if self.order is None else self.order.size
+
+    def read(self, start: int, stop: int) -> list[Array]:
+        """Return rows start..stop-1 of every view."""
+        if self.order is None:
+            return [read_rows(view, start, stop, self.dtype) for view in self.views]
+        chosen = self.order[start:stop]
+        return [np.ascontiguousarray(view[chosen], dtype=self.dtype) for view in self.views]
+
+    def number(self, row: int) -> int:
+        """Return the place of a row in the views."""
+        return row if self.order is None else int(self.order[row])
+
+
+def check_rows(samples: Samples, start: int, status: npt.NDArray[np.uint8]) -> None:
+    """Raise where a row could not be coded, naming the sample."""
+    if status.max(initial=0) < _native.NOT_FINITE:
+        return
+    row = int(np.argmax(status >= _native.NOT_FINITE))
+    number = samples.number(start + row)
+    if status[row] == _native.NOT_FINITE:
+        raise ValueError(
+            f"Expected X to be finite, got NaN or infinity in sample {number}. Remove or impute such samples."
+        )
+    raise ValueError(
+        f"The coefficients of sample {number} exceed the range of {samples.dtype}."
+        " Bring X and the dictionary to comparable scales."
+    )
+
+
 class _Growing:
     """A one-dimensional array that is written from front to back; its length need not be known before."""
 
@@ -194,37 +234,161 @@ class _Growing:
 
 @dataclass(frozen=True)
 class Coded:
-    """Codes of samples in CSR parts, with the squared residual and the status of each sample."""
+    """Codes of samples in CSR parts, with the squared residual and the status of each sample.
+
+    There is one array of values for each group of views that shares its coefficients.
+    """
 
     indptr: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int32]
-    values: npt.NDArray[Any]
+    values: list[Array]
     energy: npt.NDArray[np.float64]
     status: npt.NDArray[np.uint8]
 
 
-def encode(coder: Coder, views: list[Array], n_jobs: int, chunk_size: int | None = None) -> Coded:
-    """Code all samples of the views that `coder` was made for."""
-    n = views[0].shape[0]
+def encode(coder: Coder, samples: Samples, n_jobs: int, chunk_size: int | None = None) -> Coded:
+    """Code all samples."""
+    n = len(samples)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size)
     stop = np.zeros(1, np.int32)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
     energy = np.empty(n, np.float64)
     status = np.empty(n, np.uint8)
-    expected = n * coder.n_nonzero if coder.tol is None else n * min(coder.n_nonzero, 8)
-    indices, values = _Growing(expected, np.int32), _Growing(expected, coder.dtype)
+    expected = n * (coder.n_nonzero if coder.tol is None else min(coder.n_nonzero, 8))
+    indices = _Growing(expected, np.int32)
+    values = [_Growing(expected, coder.dtype) for _ in coder.groups]
 
-    def code(chunk: tuple[int, int]) -> tuple[npt.NDArray[np.int32], Array]:
+    def code(chunk: tuple[int, int]) -> Part:
         start, end = chunk
         workspace = workspaces.lend()
-        part = coder.encode_rows(views, start, end, workspace, stop, energy[start:end], status[start:end])
+        part = coder.encode_rows(samples.read(start, end), workspace, stop, energy[start:end], status[start:end])
         workspaces.take_back(workspace)
+        check_rows(samples, start, status[start:end])
         indptr[start + 1 : end + 1] = part.counts
-        return part.indices, part.values
+        return part
 
-    for some_indices, some_values in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
-        indices.extend(some_indices)
-        values.extend(some_values)
+    for part in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
+        indices.extend(part.indices)
+        for whole, piece in zip(values, part.values, strict=True):
+            whole.extend(piece)
     np.cumsum(indptr, out=indptr)
-    return Coded(indptr, indices.finish(), values.finish(), energy, status)
+    return Coded(indptr, indices.finish(), [whole.finish() for whole in values], energy, status)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Codes of a chunk of samples; one array of values for each group of views that shares its coefficients."""
+
+    counts: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    values: list[Array]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A = C^T C and B = C^T X of one group of views; B has the views side by side."""
+
+    a: npt.NDArray[np.float64]
+    b: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a pass leaves behind when the codes themselves are not kept; its size does not depend on the samples."""
+
+    n_samples: int
+    sums: list[Sums]
+    uses: npt.NDArray[np.int64]
+    energy: float
+    n_nonzeros: int
+    view_energy: npt.NDArray[np.float64]
+    worst: npt.NDArray[np.int64]
+
+
+class _Accumulators:
+    """Sums of one chunk, in the number type of the samples; reused from chunk to chunk."""
+
+    def __init__(self, n_atoms: int, widths: list[int], dtype: np.dtype[Any]) -> None:
+        self.a = [np.empty((n_atoms, n_atoms), dtype) for _ in widths]
+        self.b = [np.empty((n_atoms, width), dtype) for width in widths]
+        self.uses = np.empty(n_atoms, np.int64)
+
+    def clear(self) -> None:
+        for array in (*self.a, *self.b, self.uses):
+            array.fill(0)
+
+
+def statistics(
+    coder: Coder, samples: Samples, n_jobs: int, *, n_worst: int = 0, targets: Samples | None = None
+) -> Statistics:
+    """Code all samples and keep only sums over the codes, and the numbers of the `n_worst` worst coded samples.
+
+    With `targets`, the codes of `samples` are summed up with these views of the same samples, all in one group.
+    Chunks have a size of their own, whatever `n_jobs` is, and their sums are added in order: the same bits for any
+    number of threads. Memory: the sums of one chunk for each thread.
+    """
+    n, n_atoms = len(samples), coder.n_atoms
+    explained = samples if targets is None else targets
+    groups = coder.groups if targets is None else [list(range(len(targets.views)))]
+    widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
+    rows = max(512, 2 * n_atoms)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
+    stop = np.zeros(1, np.int32)
+    workspaces = Workspaces()
+    idle: deque[_Accumulators] = deque()
+    level = active_level()
+
+    def code(chunk: tuple[int, int]) -> tuple[_Accumulators, Array, Array, Array]:
+        start, end = chunk
+        energy, status = np.empty(end - start), np.empty(end - start, np.uint8)
+        workspace = workspaces.lend()
+        views = samples.read(start, end)
+        part = coder.encode_rows(views, workspace, stop, energy, status)
+        check_rows(samples, start, status)
+        if targets is not None:
+            views = targets.read(start, end)
+        try:
+            own = idle.pop()
+        except IndexError:
+            own = _Accumulators(n_atoms, widths, coder.dtype)
+        own.clear()
+        if not stop[0]:
+            for g, group in enumerate(groups):
+                own.uses.fill(0)
+                _native.accumulate(
+                    [views[v] for v in group],
+                    part.counts,
+                    part.indices,
+                    part.values[g],
+                    own.a[g],
+                    own.b[g],
+                    own.uses,
+                    workspace,
+                    level,
+                )
+        workspaces.take_back(workspace)
+        worst = start + np.argsort(-energy, kind="stable")[:n_worst]
+        sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+        return own, np.array([energy.sum(), part.indices.size]), np.stack([worst, energy[worst - start]]), sizes
+
+    a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
+    b = [np.zeros((n_atoms, width)) for width in widths]
+    uses = np.zeros(n_atoms, np.int64)
+    totals, view_energy, candidates = np.zeros(2), np.zeros(len(explained.views)), []
+    for own, some_totals, some_worst, sizes in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
+        for g in range(len(widths)):
+            a[g] += own.a[g]
+            b[g] += own.b[g]
+        uses += own.uses
+        idle.append(own)
+        totals += some_totals
+        view_energy += sizes
+        candidates.append(some_worst)
+    for matrix in a:  # the kernel fills the upper triangle
+        matrix += np.triu(matrix, 1).T
+    ranked = np.concatenate(candidates, axis=1) if candidates else np.empty((2, 0))
+    best = np.argsort(-ranked[1], kind="stable")[:n_worst]
+    worst = np.array([samples.number(int(row)) for row in ranked[0, best]], np.int64)
+    sums = [Sums(*pair) for pair in zip(a, b, strict=True)]
+    return Statistics(n, sums, uses, float(totals[0]), int(totals[1]), view_energy, worst)

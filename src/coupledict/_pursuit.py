@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,23 +22,13 @@ from ._views import (
     check_weights,
     common_dtype,
     is_view_list,
-    read_rows,
 )
 
 Pursuit: TypeAlias = Literal["omp", "ols"]
-PURSUITS = ("omp", "ols")
+Coupling: TypeAlias = Literal["code", "support"]
 
 # A larger Gram matrix is not made: the kernels then work without it.
 GRAM_BUDGET_BYTES = 1 << 30
-
-
-@dataclass(frozen=True)
-class Part:
-    """Codes of a chunk of samples."""
-
-    counts: npt.NDArray[np.int32]
-    indices: npt.NDArray[np.int32]
-    values: Array
 
 
 def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float64]) -> tuple[Array, Array]:
@@ -61,7 +50,7 @@ def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float6
 
 
 class Coder:
-    """A dictionary made ready for coding, with the rule that ends it; checked arguments only.
+    """Dictionaries made ready for coding, with the rule that ends it; checked arguments only.
 
     Parameters
     ----------
@@ -77,6 +66,8 @@ class Coder:
         About how many samples will be coded; for a few, the Gram matrix is not worth its making.
     n_jobs : int
         Threads for the preparation.
+    coupling : {"code", "support"}
+        One code for all views, or one support with coefficients for each view (simultaneous OMP).
     """
 
     def __init__(
@@ -90,83 +81,76 @@ class Coder:
         pursuit: Pursuit,
         n_samples: int,
         n_jobs: int,
+        coupling: Coupling = "code",
     ) -> None:
+        views = list(range(len(dictionaries)))
+        self.groups: list[list[int]] = [views] if coupling == "code" else [[v] for v in views]
         # Only the ratios of the weights matter to the codes; a largest weight of 1 keeps every product in range.
         top = float(weights.max())
         scales = np.sqrt(weights / top)
-        joint, norms = normalize_atoms(dictionaries, scales)
-        n_atoms, n_features = joint.shape
+        n_atoms, widths = dictionaries[0].shape[0], [d.shape[1] for d in dictionaries]
+        # An atom is orthogonalised within its group, so no group can use more atoms than it has features.
+        most = min(n_atoms, min(sum(widths[v] for v in group) for group in self.groups))
         if n_nonzero is None:
-            n_nonzero = n_features if tol is not None else max(1, n_features // 10)
-        most = min(n_atoms, n_features)
+            n_nonzero = most if tol is not None else max(1, sum(widths) // 10)
         self.n_nonzero = min(n_nonzero, most)
         self.unlimited = n_nonzero >= most
         self.n_atoms = n_atoms
         self.tol = tol
         self.dtype = dtype
+        self._n_features = sum(widths)
         self._scales = scales.tolist()
         self._kernel_tol = -1.0 if tol is None else tol / top
         self._ols = pursuit == "ols"
-        make = _native.Plan32 if dtype == np.float32 else _native.Plan64
-        self._plan = make(np.ascontiguousarray(joint, dtype=dtype), norms, active_level())
-        self._gram_free = n_atoms * n_atoms * dtype.itemsize > GRAM_BUDGET_BYTES
-        if not self._gram_free and n_samples * self.n_nonzero > n_atoms:
-            _passes.fill_gram(self._plan, n_jobs)
+        self._make = _native.Plan32 if dtype == np.float32 else _native.Plan64
+        self._gram_free = coupling == "code" and n_atoms * n_atoms * dtype.itemsize > GRAM_BUDGET_BYTES
+        with_gram = n_atoms * n_atoms * dtype.itemsize <= GRAM_BUDGET_BYTES and n_samples * self.n_nonzero > n_atoms
+        self._plans = []
+        for group in self.groups:
+            joint, norms = normalize_atoms([dictionaries[v] for v in group], scales[group])
+            plan = self._make(np.ascontiguousarray(joint, dtype=dtype), norms, active_level())
+            if with_gram:
+                _passes.fill_gram(plan, n_jobs)
+            self._plans.append(plan)
 
     @property
     def multiply_adds(self) -> float:
         """Multiply-adds that one sample may take."""
-        atoms, features, limit = self.n_atoms, self._plan.n_features, self.n_nonzero
-        if self._plan.has_gram:
-            return float(atoms * (features + limit * limit))
-        return float(atoms * (features * limit + limit * limit))
+        limit = self.n_nonzero
+        orthogonalising = self.n_atoms * limit * limit * len(self.groups)
+        correlating = self.n_atoms * self._n_features * (1 if self._plans[0].has_gram else limit)
+        return float(orthogonalising + correlating)
 
     def encode_rows(
         self,
         views: list[Array],
-        start: int,
-        end: int,
         workspace: _native.Workspace,
         stop: npt.NDArray[np.int32],
         energy: npt.NDArray[np.float64],
         status: npt.NDArray[np.uint8],
-    ) -> Part:
-        """Code samples start..end-1; writes the squared residual and the status of each."""
-        n = end - start
+    ) -> _passes.Part:
+        """Code a chunk of samples; writes the squared residual and the status of each."""
+        n = views[0].shape[0]
         counts = np.empty(n, np.int32)
         indices = np.empty(n * self.n_nonzero, np.int32)
-        values = np.empty(n * self.n_nonzero, self.dtype)
-        written = self._plan.encode(
-            [read_rows(view, start, end, self.dtype) for view in views],
-            self._scales,
-            n_nonzero=self.n_nonzero,
-            tol=self._kernel_tol,
-            ols=self._ols,
-            gram_free=self._gram_free,
-            workspace=workspace,
-            stop=stop,
-            counts=counts,
-            indices=indices,
-            values=values,
-            energy=energy,
-            status=status,
-        )
-        self._raise_on_bad_rows(status, start)
-        return Part(counts, indices[:written], values[:written])
-
-    def _raise_on_bad_rows(self, status: npt.NDArray[np.uint8], start: int) -> None:
-        worst = status.max(initial=0)
-        if worst < _native.NOT_FINITE:
-            return
-        row = start + int(np.argmax(status >= _native.NOT_FINITE))
-        if status[row - start] == _native.NOT_FINITE:
-            raise ValueError(
-                f"Expected X to be finite, got NaN or infinity in sample {row}. Remove or impute such samples."
+        values = [np.empty(n * self.n_nonzero, self.dtype) for _ in self.groups]
+        common: Any = {
+            "n_nonzero": self.n_nonzero,
+            "tol": self._kernel_tol,
+            "workspace": workspace,
+            "stop": stop,
+            "counts": counts,
+            "indices": indices,
+            "energy": energy,
+            "status": status,
+        }
+        if len(self.groups) == 1:
+            written = self._plans[0].encode(
+                views, self._scales, ols=self._ols, gram_free=self._gram_free, values=values[0], **common
             )
-        raise ValueError(
-            f"The coefficients of sample {row} exceed the range of {self.dtype}."
-            " Bring X and the dictionary to comparable scales."
-        )
+        else:
+            written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
+        return _passes.Part(counts, indices[:written], [piece[:written] for piece in values])
 
 
 def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:
@@ -191,20 +175,22 @@ def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewLis
     return dictionaries, single
 
 
-def match_views(X: object, dictionaries: ViewList, *, single: bool) -> tuple[list[int], list[Array]]:
+def match_views(
+    X: object, dictionaries: Sequence[Array | None], *, single: bool, name: str = "X"
+) -> tuple[list[int], list[Array]]:
     """Return the numbers of the views that X gives, and their arrays, checked against the dictionaries."""
-    views = check_views(X, "X", single=single)
+    views = check_views(X, name, single=single)
     if len(views) != len(dictionaries):
         raise ValueError(
-            f"Expected {len(dictionaries)} views in X, one for each dictionary (None for an absent one),"
+            f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
             f" got {len(views)}."
         )
     present = [v for v, view in enumerate(views) if view is not None]
     if not present:
-        raise ValueError("Expected at least one view in X, got only None.")
+        raise ValueError(f"Expected at least one view in {name}, got only None.")
     arrays: list[Array] = []
     for v in present:
-        view, d, label = views[v], dictionaries[v], "X" if single else f"X[{v}]"
+        view, d, label = views[v], dictionaries[v], name if single else f"{name}[{v}]"
         assert view is not None
         if d is None:
             raise ValueError(f"Expected {label} to be None, as dictionary[{v}] is; got an array of shape {view.shape}.")
@@ -344,27 +330,31 @@ def sparse_encode(
     chosen = [dictionaries[present[i]] for i in kept]
     views = [views[i] for i in kept]
     threads = _passes.count_jobs(n_jobs)
+    dtype = common_dtype([*views, *chosen])
     coder = Coder(
         [d for d in chosen if d is not None],
         weights[kept],
-        common_dtype([*views, *chosen]),
+        dtype,
         n_nonzero=None if n_nonzero_coefs is None else check_count(n_nonzero_coefs, "n_nonzero_coefs"),
         tol=None if tol is None else check_tol(tol),
         pursuit=check_pursuit(pursuit),
         n_samples=views[0].shape[0],
         n_jobs=threads,
     )
-    coded = _passes.encode(coder, views, threads)
+    coded = _passes.encode(coder, _passes.Samples(views, dtype), threads)
     warn_if_unreached(coded, coder)
-    return as_csr(coded, coder.n_atoms)
+    return as_csr(coded, coder.n_atoms)[0]
 
 
-def as_csr(coded: _passes.Coded, n_components: int) -> csr_array:
-    """Return codes as a CSR array that knows its indices to be sorted and unique."""
-    nnz = coded.values.size
+def as_csr(coded: _passes.Coded, n_components: int) -> list[csr_array]:
+    """Return codes as CSR arrays that know their indices to be sorted and unique, one for each group of views."""
+    nnz = coded.indices.size
     index_dtype = np.int32 if max(nnz, n_components) <= np.iinfo(np.int32).max else np.int64
     indptr, indices = coded.indptr.astype(index_dtype), coded.indices.astype(index_dtype, copy=False)
-    codes = csr_array((coded.values, indices, indptr), shape=(indptr.size - 1, n_components))
-    codes.has_sorted_indices = True
-    codes.has_canonical_format = True
+    codes = []
+    for values in coded.values:
+        matrix = csr_array((values, indices, indptr), shape=(indptr.size - 1, n_components))
+        matrix.has_sorted_indices = True
+        matrix.has_canonical_format = True
+        codes.append(matrix)
     return codes

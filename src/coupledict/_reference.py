@@ -24,6 +24,11 @@ def pivot_guard(dtype: npt.DTypeLike) -> float:
     return 1000 * float(np.finfo(dtype).eps)
 
 
+def guards(dtype: npt.DTypeLike, pursuit: Pursuit) -> tuple[float, ...]:
+    """Guards to try in turn: OLS, whose rounding error grows with 1 / pivot, takes small pivots only in need."""
+    return (100 * pivot_guard(dtype), pivot_guard(dtype)) if pursuit == "ols" else (pivot_guard(dtype),)
+
+
 def noise_share(dtype: npt.DTypeLike, n_features: int) -> float:
     """Size of a correlation, relative to the signal's norm, below which it is taken for rounding error."""
     return float(np.finfo(dtype).eps) * (8 + 0.5 * float(np.sqrt(n_features)))
@@ -72,9 +77,12 @@ def encode_signal(
     coefficients: Vector = np.zeros(0)
     residual = x
     while len(chosen) < n_nonzero and not (tol is not None and residual @ residual <= tol):
-        worth = scores(unit, residual, chosen, pursuit, pivot_guard(dtype))
-        best = int(np.argmax(worth))
-        if worth[best] == 0 or abs(unit[best] @ residual) <= noise:
+        for guard in guards(dtype, pursuit):
+            worth = scores(unit, residual, chosen, pursuit, guard)
+            best = int(np.argmax(worth))
+            if worth[best] > 0 and abs(unit[best] @ residual) > noise:
+                break
+        else:
             break
         chosen.append(best)
         coefficients = np.asarray(np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0], float)

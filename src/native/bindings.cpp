@@ -65,13 +65,43 @@ void expect(bool condition, const char *message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
+template <class T>
+const Kernels<T> &kernels_of(const std::string &level) {
+    const Level &found = find_level(level);
+    if constexpr (sizeof(T) == 4)
+        return *found.f32;
+    else
+        return *found.f64;
+}
+
+// The rows of some views, as the kernels want them.
+template <class T>
+struct ViewRows {
+    std::vector<View<T>> laid;
+    index_t n = -1, n_features = 0;
+
+    ViewRows(const nb::list &views, const std::vector<double> &scales) {
+        expect(views.size() == scales.size() && views.size() > 0, "one scale a view is expected");
+        for (std::size_t v = 0; v < views.size(); ++v) {
+            const auto view = nb::cast<Matrix<T>>(views[v], false);
+            laid.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
+                            static_cast<T>(scales[v])});
+            expect(n < 0 || n == static_cast<index_t>(view.shape(0)), "views differ in samples");
+            n = static_cast<index_t>(view.shape(0));
+            n_features += laid.back().n_features;
+        }
+    }
+};
+
 // A dictionary ready for coding: atoms packed for one instruction set, and their Gram matrix if wanted.
 template <class T>
 class Plan {
+    using Rows = ViewRows<T>;
+
   public:
     Plan(const nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> &atoms,
          const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> &norms, const std::string &level)
-        : kernels_(kernels_of(find_level(level))) {
+        : kernels_(kernels_of<T>(level)) {
         d_.n_atoms = static_cast<index_t>(atoms.shape(0));
         d_.n_features = static_cast<index_t>(atoms.shape(1));
         expect(d_.n_atoms > 0 && d_.n_features > 0, "atoms must not be empty");
@@ -104,18 +134,9 @@ class Plan {
                    bool gram_free, Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
                    const Out<std::int32_t> &indices, const Out<T> &values, const Out<double> &energy,
                    const Out<std::uint8_t> &status) const {
-        expect(views.size() == scales.size() && views.size() > 0, "one scale a view is expected");
-        std::vector<View<T>> laid;
-        index_t n = -1, n_features = 0;
-        for (std::size_t v = 0; v < views.size(); ++v) {
-            const auto view = nb::cast<Matrix<T>>(views[v], false);
-            laid.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
-                            static_cast<T>(scales[v])});
-            expect(n < 0 || n == static_cast<index_t>(view.shape(0)), "views differ in samples");
-            n = static_cast<index_t>(view.shape(0));
-            n_features += laid.back().n_features;
-        }
-        expect(n_features == d_.n_features, "views and dictionary differ in features");
+        const Rows rows(views, scales);
+        const index_t n = rows.n;
+        expect(rows.n_features == d_.n_features, "views and dictionary differ in features");
         expect(n_nonzero >= 1 && n_nonzero <= std::min(d_.n_atoms, d_.n_features), "n_nonzero out of range");
         expect(stop.size() == 1, "stop must hold one number");
         const auto holds = [](const auto &array, index_t size) { return static_cast<index_t>(array.size()) >= size; };
@@ -126,8 +147,42 @@ class Plan {
         const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
         void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
         nb::gil_scoped_release released;
-        return kernels_.encode(d_, limits, n, static_cast<index_t>(laid.size()), laid.data(), stop.data(), scratch,
-                               codes);
+        return kernels_.encode(d_, limits, n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), stop.data(),
+                               scratch, codes);
+    }
+
+    // Views that share atoms but not coefficients; `plans` holds one plan a view.
+    static index_t encode_support(const std::vector<const Plan *> &plans, const nb::list &views,
+                                  const std::vector<double> &scales, index_t n_nonzero, double tol,
+                                  Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
+                                  const Out<std::int32_t> &indices, const std::vector<Out<T>> &values,
+                                  const Out<double> &energy, const Out<std::uint8_t> &status) {
+        const Rows rows(views, scales);
+        expect(plans.size() == views.size() && values.size() == views.size() && views.size() <= 64,
+               "one plan and one output a view are expected, and at most 64 views");
+        std::vector<Dictionary<T>> dictionaries;
+        std::vector<T *> outputs;
+        for (std::size_t v = 0; v < plans.size(); ++v) {
+            dictionaries.push_back(plans[v]->d_);
+            expect(rows.laid[v].n_features == dictionaries[v].n_features, "views and dictionary differ in features");
+            expect(dictionaries[v].n_atoms == dictionaries[0].n_atoms, "plans differ in atoms");
+            expect(n_nonzero >= 1 && n_nonzero <= std::min(dictionaries[v].n_atoms, dictionaries[v].n_features),
+                   "n_nonzero out of range");
+            expect(static_cast<index_t>(values[v].size()) >= rows.n * n_nonzero, "an output is too short");
+            outputs.push_back(values[v].data());
+        }
+        const auto holds = [](const auto &array, index_t size) { return static_cast<index_t>(array.size()) >= size; };
+        expect(stop.size() == 1 && holds(counts, rows.n) && holds(energy, rows.n) && holds(status, rows.n) &&
+                   holds(indices, rows.n * n_nonzero),
+               "an output is too short");
+        const Limits limits = {n_nonzero, tol, kOmp, kGram};
+        const Codes<T> codes = {counts.data(), indices.data(), nullptr, energy.data(), status.data()};
+        const Kernels<T> &kernels = plans[0]->kernels_;
+        const index_t n_views = static_cast<index_t>(plans.size());
+        void *scratch = workspace.reserve(kernels.encode_support_scratch(n_views, dictionaries.data(), limits));
+        nb::gil_scoped_release released;
+        return kernels.encode_support(n_views, dictionaries.data(), limits, rows.n, rows.laid.data(), stop.data(),
+                                      scratch, codes, outputs.data());
     }
 
     index_t n_atoms() const { return d_.n_atoms; }
@@ -135,18 +190,89 @@ class Plan {
     bool has_gram() const { return d_.gram != nullptr; }
 
   private:
-    static const Kernels<T> &kernels_of(const Level &level) {
-        if constexpr (sizeof(T) == 4)
-            return *level.f32;
-        else
-            return *level.f64;
-    }
-
     const Kernels<T> &kernels_;
     Dictionary<T> d_;
     Buffer<T> panels_, gram_;
     Buffer<double> norms_;
 };
+
+// How atoms and views lie in a joint row, with the arrays that say so kept alive by the caller.
+struct LayoutArgument {
+    Layout layout;
+
+    LayoutArgument(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
+                   index_t n_atoms, index_t n_features) {
+        const auto n_views = static_cast<index_t>(weights.size());
+        expect(n_views > 0 && static_cast<index_t>(starts.size()) == n_views + 1 && starts(0) == 0 &&
+                   starts(static_cast<std::size_t>(n_views)) == n_features &&
+                   std::is_sorted(starts.data(), starts.data() + n_views + 1),
+               "starts do not fit the atoms");
+        expect(n_fixed >= 0 && n_fixed <= n_atoms, "n_fixed out of range");
+        layout = {n_views, starts.data(), weights.data(), joint, n_atoms, n_features, n_fixed};
+    }
+};
+
+template <class T>
+using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, const Out<const std::int32_t> &indices,
+                const Out<const T> &values, const Table<T> &a, const Table<T> &b, const Out<index_t> &uses,
+                Workspace &workspace, const std::string &level) {
+    const ViewRows<T> rows(views, std::vector<double>(views.size(), 1.0));
+    const auto n_atoms = static_cast<index_t>(a.shape(0));
+    expect(static_cast<index_t>(a.shape(1)) == n_atoms && static_cast<index_t>(b.shape(0)) == n_atoms &&
+               static_cast<index_t>(b.shape(1)) == rows.n_features && static_cast<index_t>(uses.size()) == n_atoms,
+           "sums do not fit the atoms and features");
+    expect(static_cast<index_t>(counts.size()) == rows.n && indices.size() == values.size(), "codes do not fit");
+    index_t total = 0;
+    for (index_t i = 0; i < rows.n; ++i) total += counts(static_cast<std::size_t>(i));
+    expect(total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
+    T *x = static_cast<T *>(workspace.reserve(rows.n_features * static_cast<index_t>(sizeof(T))));
+    nb::gil_scoped_release released;
+    kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), counts.data(),
+                                    indices.data(), values.data(), n_atoms, rows.n_features, x, a.data(), b.data(),
+                                    uses.data());
+}
+
+void sweep(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
+           index_t first, index_t last, const Table<const double> &a, const Table<const double> &b,
+           const Table<double> &atoms, const std::string &level) {
+    const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
+    const LayoutArgument layout(starts, weights, joint, n_fixed, n_atoms, n_features);
+    expect(static_cast<index_t>(a.shape(0)) == n_atoms && static_cast<index_t>(a.shape(1)) == n_atoms &&
+               static_cast<index_t>(b.shape(0)) == n_atoms && static_cast<index_t>(b.shape(1)) == n_features,
+           "sums do not fit the atoms");
+    expect(0 <= first && first <= last && last <= n_atoms, "atoms out of range");
+    const Buffer<double> fresh = aligned_buffer<double>(n_features);
+    nb::gil_scoped_release released;
+    kernels_of<double>(level).sweep(layout.layout, first, last, a.data(), b.data(), fresh.get(), atoms.data());
+}
+
+template <class T>
+void sequential(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
+                index_t first, index_t last, bool mean, const Out<const index_t> &column_starts,
+                const Out<const std::int32_t> &samples, const Out<T> &values, const Table<T> &residual,
+                const Table<T> &atoms, const std::string &level) {
+    const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
+    const auto n_samples = static_cast<index_t>(residual.shape(0));
+    const LayoutArgument layout(starts, weights, joint, n_fixed, n_atoms, n_features);
+    expect(static_cast<index_t>(residual.shape(1)) == n_features, "residual does not fit the atoms");
+    expect(0 <= first && first <= last && last <= n_atoms, "atoms out of range");
+    expect(static_cast<index_t>(column_starts.size()) == n_atoms + 1 && samples.size() == values.size() &&
+               column_starts(0) == 0 &&
+               column_starts(static_cast<std::size_t>(n_atoms)) == static_cast<index_t>(samples.size()) &&
+               std::is_sorted(column_starts.data(), column_starts.data() + n_atoms + 1),
+           "codes do not fit the atoms");
+    const Buffer<T> scratch = aligned_buffer<T>(3 * n_features);
+    nb::gil_scoped_release released;
+    expect(std::all_of(samples.data(), samples.data() + samples.size(),
+                       [=](std::int32_t i) { return i >= 0 && i < n_samples; }),
+           "samples out of range");
+    const Columns<T> codes = {column_starts.data(), samples.data(), values.data()};
+    kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, codes, scratch.get(), residual.data(),
+                                    atoms.data());
+}
 
 template <class T>
 void bind_plan(nb::module_ &m, const char *name) {
@@ -161,9 +287,20 @@ void bind_plan(nb::module_ &m, const char *name) {
              "gram_free"_a, "workspace"_a, nb::arg("stop").noconvert(), nb::arg("counts").noconvert(),
              nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("energy").noconvert(),
              nb::arg("status").noconvert())
+        .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
+                    "n_nonzero"_a, "tol"_a, "workspace"_a, nb::arg("stop").noconvert(),
+                    nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
+                    nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
         .def_prop_ro("n_features", &Plan<T>::n_features)
         .def_prop_ro("has_gram", &Plan<T>::has_gram);
+    m.def("accumulate", &accumulate<T>, "views"_a, nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
+          nb::arg("values").noconvert(), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
+          nb::arg("uses").noconvert(), "workspace"_a, "level"_a);
+    m.def("sequential", &sequential<T>, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a,
+          "n_fixed"_a, "first"_a, "last"_a, "mean"_a, nb::arg("column_starts").noconvert(),
+          nb::arg("samples").noconvert(), nb::arg("values").noconvert(), nb::arg("residual").noconvert(),
+          nb::arg("atoms").noconvert(), "level"_a);
 }
 
 }  // namespace
@@ -175,6 +312,9 @@ NB_MODULE(_native, m) {
     nb::class_<Workspace>(m, "Workspace").def(nb::init<>());
     bind_plan<float>(m, "Plan32");
     bind_plan<double>(m, "Plan64");
+    m.def("sweep", &sweep, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a, "n_fixed"_a,
+          "first"_a, "last"_a, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("atoms").noconvert(),
+          "level"_a);
     m.def("levels", [] {
         std::vector<std::string> names;
         for (const Level *level : available_levels()) names.emplace_back(level->name);

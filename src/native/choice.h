@@ -52,7 +52,7 @@ struct LargestFall {
     LargestFall() : top{}, under{splat(T(1)), splat(T(1))}, place{} {}
     void see(int v, vec<T> a, vec<T> norm, index_t column) {
         const int chain = v % 2;
-        const vec<T> guard = splat(static_cast<T>(kPivotGuard<T>));
+        const vec<T> guard = splat(static_cast<T>(kCautiousGuard<T>));
         const auto open = norm > guard;
         const vec<T> square = open ? a * a : vec<T>{}, left = open ? norm : splat(T(1));
         const auto better = square * under[chain] > top[chain] * left;
@@ -112,27 +112,29 @@ struct Coding {
             }
     }
 
+    // Tells whether the correlation with atom k is more than rounding error.
+    bool heard(index_t k) const { return __builtin_fabs(static_cast<double>(a[k])) > noise; }
+
     // Takes the next atom; false when the signal is done. `project(k, r)` writes the new row of R and returns what is
     // left of the atom's squared norm.
     template <class Project>
     bool take(const Dictionary<T> &d, const Limits &limits, double *residual, Project &&project) {
         index_t k = choice.winner();
         while (true) {
-            if (support->is_closed(k)) k = careful_choice(d, *support, a, norms);
-            if (k < 0 || !(__builtin_fabs(static_cast<double>(a[k])) > noise)) {
+            if (support->is_closed(k) || !heard(k)) k = careful_choice(d, *support, a, norms);
+            if (k < 0 || !heard(k)) {
                 status = support->any_barred ? kDependent : kExhausted;
                 return false;
             }
             const T left = project(k, support->next_row());
             if (left > static_cast<T>(kPivotGuard<T>)) {
-                const T inverse_pivot = T(1) / square_root(left);
-                support->add(k, inverse_pivot, a[k] * inverse_pivot);
+                const T inverse_pivot = T(1) / square_root(left), z = a[k] * inverse_pivot;
+                support->add(k, inverse_pivot, z);
+                stop.count(static_cast<double>(z), static_cast<double>(left));
                 break;
             }
             support->bar(k);
         }
-        const double z = static_cast<double>(support->projection[support->size - 1]);
-        stop.energy -= z * z;
         if (stop.reached(*support, d, x, residual)) {
             status = kTolerance;
             return false;

@@ -67,21 +67,19 @@ struct GramSignal {
         return T(1) - (sum0 + sum1);
     }
 
+    // The step after an atom was taken: its row of P, and what it takes away from the correlations and norms.
     template <class Choice>
-    void advance(const Dictionary<T> &d, const T *gram_row, Coding<T, Choice> &coding) const {
+    void advance(const Dictionary<T> &d, const T *gram_row, T *a, T *remaining, Choice &choice) const {
         constexpr int width = kBlockWidth<T>;
         const index_t m = support.size - 1;
         const T *r = support.factor + m * support.stride;
         const T inverse_pivot = support.inverse_diagonal[m], z = support.projection[m];
-        Choice choice;
         index_t column = 0;
         for (; column + width <= d.stride; column += width)
-            advance_columns<T, kBlockVectors>(m, r, inverse_pivot, z, column, gram_row, rows + column * limit, coding.a,
-                                              coding.norms, choice);
+            advance_columns<T, kBlockVectors>(m, r, inverse_pivot, z, column, gram_row, rows + column * limit, a,
+                                              remaining, choice);
         for (T *block = rows + column * limit; column < d.stride; column += kPanelWidth<T>, block += kPanelWidth<T>)
-            advance_columns<T, kTileVectors>(m, r, inverse_pivot, z, column, gram_row, block, coding.a, coding.norms,
-                                             choice);
-        coding.choice = choice;
+            advance_columns<T, kTileVectors>(m, r, inverse_pivot, z, column, gram_row, block, a, remaining, choice);
     }
 };
 
@@ -114,7 +112,10 @@ struct GramMethod {
                 unpack_atom(d, k, atom);
                 correlate(d, 1, atom, d.n_features, gram_row);
             }
-            signal.advance(d, row, codings[working[w]]);
+            Coding<T, Choice> &coding = codings[working[w]];
+            Choice choice;
+            signal.advance(d, row, coding.a, coding.norms, choice);
+            coding.choice = choice;
         }
     }
 };

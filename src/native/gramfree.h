@@ -8,19 +8,6 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-template <class T>
-T dot(index_t n, const T *x, const T *y) {
-    constexpr int lanes = 16;
-    T part[lanes] = {};
-    index_t f = 0;
-    for (; f + lanes <= n; f += lanes)
-        for (int i = 0; i < lanes; ++i) part[i] += x[f + i] * y[f + i];
-    for (int i = 0; f < n; ++f, ++i) part[i] += x[f] * y[f];
-    for (int width = lanes / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; ++i) part[i] += part[i + width];
-    return part[0];
-}
-
 // What one signal needs beside its Coding.
 template <class T>
 struct GramFreeSignal {

@@ -1,5 +1,7 @@
 // Compiled once per instruction set, with COUPLEDICT_LEVEL its name.
 #include "encode.h"
+#include "simultaneous.h"
+#include "updates.h"
 
 #define COUPLEDICT_TEXT_(x) #x
 #define COUPLEDICT_TEXT(x) COUPLEDICT_TEXT_(x)
@@ -10,6 +12,7 @@ namespace {
 template <class T>
 constexpr Kernels<T> kTable = {
     kPanelWidth<T>, pack<T>, gram_rows<T>, gram_scratch<T>, encode<T>, encode_scratch<T>,
+    encode_support<T>, encode_support_scratch<T>, accumulate<T>, sweep<T>, sequential<T>,
 };
 
 }  // namespace

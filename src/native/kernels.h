@@ -61,6 +61,24 @@ struct Codes {
     std::uint8_t *status;
 };
 
+// The views that one code explains, side by side as everywhere here, but not scaled by their weights.
+struct Layout {
+    index_t n_views;
+    const index_t *starts;    // n_views + 1 first columns
+    const double *weights;    // of the views
+    bool joint;               // atoms have norm 1 over all views (weighted), not in each view
+    index_t n_atoms, n_features;
+    index_t n_fixed;          // the first atoms are not changed
+};
+
+// Codes by columns: the samples that use an atom, and their coefficients.
+template <class T>
+struct Columns {
+    const index_t *starts;  // n_atoms + 1
+    const std::int32_t *samples;
+    T *values;
+};
+
 // The kernels of one instruction set for one number type.
 template <class T>
 struct Kernels {
@@ -77,6 +95,27 @@ struct Kernels {
     index_t (*encode)(const Dictionary<T> &dictionary, const Limits &limits, index_t n, index_t n_views,
                       const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes);
     index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Limits &limits);
+
+    // The same for views that share the atoms but not the coefficients: one dictionary a view. Coefficients of view v
+    // go to values[v]. `limits.method` is kGram.
+    index_t (*encode_support)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits, index_t n,
+                              const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes,
+                              T *const *values);
+    index_t (*encode_support_scratch)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits);
+
+    // Adds the upper triangle of C^T C to a (n_atoms, n_atoms), C^T X to b (n_atoms, n_features) and the number of
+    // samples that use each atom to uses.
+    void (*accumulate)(index_t n, index_t n_views, const View<T> *views, const std::int32_t *counts,
+                       const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a, T *b,
+                       index_t *uses);
+
+    // One sweep over atoms first..last-1 with frozen codes; a is symmetric. Changes atoms (n_atoms, n_features).
+    void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);
+
+    // One sweep of the paper's update over atoms first..last-1. Changes atoms, the coefficients and the residual
+    // (n_samples, n_features) of all views. With `mean`, an atom that nobody uses becomes the mean residual.
+    void (*sequential)(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean,
+                       const Columns<T> &codes, T *scratch, T *residual, T *atoms);
 };
 
 // One per instruction set that was compiled in.

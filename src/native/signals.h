@@ -23,6 +23,10 @@ struct Precision<double> {
 // Constants that the slow twin (coupledict/_reference.py) shares.
 template <class T>
 constexpr double kPivotGuard = 1000 * Precision<T>::epsilon;  // an atom with less of its squared norm left is dependent
+// Orthogonal least squares divides by what is left of an atom, and so does the rounding error. It takes atoms with less
+// than this only when no others help; without this, its float32 codes of photographs can be worse than none.
+template <class T>
+constexpr double kCautiousGuard = 1e5 * Precision<T>::epsilon;
 template <class T>
 constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
 
@@ -72,17 +76,21 @@ Arrival rescale(index_t n, T *x) {
 
 // Lays signal `row` of every view side by side in x.
 template <class T>
-Arrival arrive(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
-    T *out = x;
+void lay_out(index_t n_views, const View<T> *views, index_t row, T *x) {
     for (index_t v = 0; v < n_views; ++v) {
         const View<T> &view = views[v];
         const T *in = view.data + row * view.row_stride;
         if (view.column_stride == 1)
-            for (index_t f = 0; f < view.n_features; ++f) out[f] = in[f] * view.scale;
+            for (index_t f = 0; f < view.n_features; ++f) x[f] = in[f] * view.scale;
         else
-            for (index_t f = 0; f < view.n_features; ++f) out[f] = in[f * view.column_stride] * view.scale;
-        out += view.n_features;
+            for (index_t f = 0; f < view.n_features; ++f) x[f] = in[f * view.column_stride] * view.scale;
+        x += view.n_features;
     }
+}
+
+template <class T>
+Arrival arrive(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
+    lay_out(n_views, views, row, x);
     const double energy = squared_norm(n_features, x);
     if (energy >= Precision<T>::smallest_energy && energy <= Precision<T>::largest_energy) return {energy, 0, true};
     return rescale(n_features, x);  // rare; NaN ends up here too

@@ -140,6 +140,20 @@ inline auto largest_lane(V v) {
 }
 #endif
 
+// Inner product with sixteen running sums, so that it vectorises without reordering behind the programmer's back.
+template <class T>
+T dot(index_t n, const T *x, const T *y) {
+    constexpr int lanes = 16;
+    T part[lanes] = {};
+    index_t f = 0;
+    for (; f + lanes <= n; f += lanes)
+        for (int i = 0; i < lanes; ++i) part[i] += x[f + i] * y[f + i];
+    for (int i = 0; f < n; ++f, ++i) part[i] += x[f] * y[f];
+    for (int width = lanes / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; ++i) part[i] += part[i + width];
+    return part[0];
+}
+
 inline index_t round_up(index_t n, index_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // Hands out aligned pieces of one scratch buffer; with a null buffer it only counts, so that the size needed and the

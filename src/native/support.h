@@ -78,18 +78,24 @@ struct Support {
 };
 
 // The running squared residual, and when it is small enough. It is kept by subtraction, so near tol it may be wrong by
-// its rounding error; there the residual itself is computed.
+// its rounding error, which grows with the worst pivot; there the residual itself is computed.
 template <class T>
 struct Stop {
-    double energy, tol, band;
+    double energy, tol, band, least_pivot = 1;
 
     Stop(double signal_energy, double tolerance, int exponent)
         : energy(signal_energy),
           tol(tolerance < 0 ? -1 : __builtin_ldexp(tolerance, -2 * exponent)),
           band(kEnergyBand<T> * signal_energy) {}
+    // Counts an atom that had `left` of its squared norm outside the span of the others.
+    void count(double z, double left) {
+        energy -= z * z;
+        least_pivot = left < least_pivot ? left : least_pivot;
+    }
     bool reached(Support<T> &support, const Dictionary<T> &d, const T *x, double *residual) {
-        if (tol < 0 || energy > tol + band) return false;
-        if (energy < tol - band) return true;
+        const double doubt = band / least_pivot;
+        if (tol < 0 || energy > tol + doubt) return false;
+        if (energy < tol - doubt) return true;
         support.solve();
         energy = support.residual_energy(d, x, residual);
         return energy <= tol;

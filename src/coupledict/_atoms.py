@@ -1,0 +1,89 @@
+"""The atoms of views that are coded together, side by side in one array, and what it means that they are normalised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._views import Array
+
+
+@dataclass
+class AtomGroup:
+    """Atoms of the views that share their coefficients.
+
+    Attributes
+    ----------
+    views : list of int
+        Numbers of the views.
+    starts : array of shape (n_views + 1,)
+        First column of each view in `atoms`, and the end.
+    weights : array of shape (n_views,)
+    joint : bool
+        Atoms have norm 1 over all views, weighted (``normalize="joint"``), not in each view.
+    n_fixed : int
+        The first atoms are never changed.
+    atoms : float64 array of shape (n_components, n_features)
+    """
+
+    views: list[int]
+    starts: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float64]
+    joint: bool
+    n_fixed: int
+    atoms: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        views: list[int],
+        dictionaries: list[Array],
+        weights: npt.NDArray[np.float64],
+        *,
+        joint: bool,
+        n_fixed: int,
+    ) -> AtomGroup:
+        """Put dictionaries side by side and normalise them."""
+        starts = np.concatenate([[0], np.cumsum([d.shape[1] for d in dictionaries])]).astype(np.int64)
+        atoms = np.ascontiguousarray(np.hstack(dictionaries), np.float64)
+        group = cls(views, starts, np.ascontiguousarray(weights, np.float64), joint, n_fixed, atoms)
+        group.normalize(np.arange(atoms.shape[0]))
+        return group
+
+    def columns(self, place: int) -> slice:
+        """Return the columns of the view at that place in `views`."""
+        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+
+    def split(self, dtype: np.dtype[Any]) -> list[Array]:
+        """Return one array of atoms a view."""
+        return [np.ascontiguousarray(self.atoms[:, self.columns(i)], dtype=dtype) for i in range(len(self.views))]
+
+    def normalize(self, which: npt.NDArray[Any]) -> None:
+        """Bring some atoms to norm 1; zero atoms stay zero."""
+        chosen = self.atoms[which]
+        squares = np.stack([np.sum(chosen[:, self.columns(i)] ** 2, axis=1) for i in range(len(self.views))])
+        if self.joint:
+            norms = np.sqrt(self.weights @ squares)
+            chosen /= np.where(norms > 0, norms, 1)[:, None]
+        else:
+            for i, norms in enumerate(np.sqrt(squares)):
+                chosen[:, self.columns(i)] /= np.where(norms > 0, norms, 1)[:, None]
+        self.atoms[which] = chosen
+
+    def replace(self, which: npt.NDArray[Any], rows: Array) -> None:
+        """Put new atoms in place of some and normalise them."""
+        self.atoms[which] = rows
+        self.normalize(which)
+
+    def view_energies(self, energies: Array, a: Array, b: Array) -> npt.NDArray[np.float64]:
+        """Return ||X_v - C D_v||^2 for each view from its energy ||X_v||^2, A = C^T C and B = C^T X."""
+        left = energies - 2 * np.array([np.vdot(b[:, c], self.atoms[:, c]) for c in self._all_columns()])
+        product = a @ self.atoms
+        left += np.array([np.vdot(product[:, c], self.atoms[:, c]) for c in self._all_columns()])
+        return np.maximum(left, 0)
+
+    def _all_columns(self) -> list[slice]:
+        return [self.columns(i) for i in range(len(self.views))]

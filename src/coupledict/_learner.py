@@ -1,0 +1,574 @@
+"""Coupled dictionary learning as an estimator: parameters in, dictionaries and history out."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from . import _init, _passes, _predict
+from ._atoms import AtomGroup
+from ._loop import Loop, Record, Settings, State, components_of
+from ._passes import Samples, count_jobs
+from ._progress import Progress
+from ._pursuit import Coder, Coupling, Pursuit, as_csr, check_pursuit, match_views, warn_if_unreached
+from ._schedule import Growth, Schedule, sample_sizes, sparsity_limits
+from ._unused import check_unused
+from ._updates import check_update
+from ._views import Array, check_count, check_tol, check_view, check_views, check_weights, common_dtype
+
+Normalize: TypeAlias = Literal["views", "joint"]
+Codes: TypeAlias = csr_array | list[csr_array]
+
+#: Settings that make :class:`CoupledDictionaryLearning` Algorithm 1 of the paper to the letter: the sequential update,
+#: the linear schedule, the cosine start, and the mean residual for unused atoms.
+LETTER: dict[str, Any] = {
+    "update": "sequential",
+    "schedule": "linear",
+    "growth": None,
+    "init": "dct",
+    "unused_atoms": "mean",
+    "normalize": "views",
+    "coupling": "code",
+    "pursuit": "omp",
+    "view_weights": None,
+    "refit": False,
+}
+
+
+def default_n_components(widths: Sequence[int]) -> int:
+    """Return four times the features of the largest view, but not more than 256 unless that has more itself."""
+    largest = max(widths)
+    return max(largest, min(4 * largest, 256))
+
+
+def generator(random_state: object) -> np.random.Generator:
+    """Turn any `random_state` that scikit-learn takes into a NumPy generator."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return np.random.default_rng(random_state)
+    raise TypeError(f"Expected random_state to be None, an integer or a NumPy generator, got {random_state!r}.")
+
+
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of the choices."""
+    if value not in choices:
+        raise ValueError(f"Expected {name} to be one of {choices}, got {value!r}.")
+
+
+class ViewLearner(BaseEstimator):  # type: ignore[misc]
+    """What all learners share; it knows views as a list and nothing of how users hand them over."""
+
+    # Parameters, stored by the subclasses.
+    n_components: int | None
+    n_nonzero_coefs: int | None
+    tol: float | None
+    max_iter: int
+    pursuit: Pursuit
+    init: Any
+    normalize: Normalize
+    coupling: Coupling
+    view_weights: Any
+    unused_atoms: str
+    constant_atom: bool
+    schedule: Schedule
+    growth: Growth
+    update: str
+    stop_tol: float
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    callback: Callable[[State], object] | None
+
+    # What fit leaves.
+    components_: Any
+    view_weights_: npt.NDArray[np.float64]
+    history_: list[Record]
+    n_iter_: int
+
+    @property
+    def _view_components(self) -> list[Array]:
+        """The dictionaries as a list, one a view."""
+        return list(self.components_)
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong, or that cannot work together, before any work is done."""
+        check_count(self.max_iter, "max_iter")
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        if self.n_nonzero_coefs is not None:
+            check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
+        if self.tol is not None:
+            check_tol(self.tol)
+        check_tol(self.stop_tol, "stop_tol")
+        check_pursuit(self.pursuit)
+        check_choice(self.normalize, "normalize", ("views", "joint"))
+        check_choice(self.coupling, "coupling", ("code", "support"))
+        update, unused = check_update(self.update), check_unused(self.unused_atoms)
+        if unused.mean and not update.needs_codes:
+            raise ValueError(
+                f"unused_atoms='mean' needs the residuals of all samples, which update={self.update!r} does not keep."
+                " Use update='sequential' or 'ksvd', or another rule for unused atoms."
+            )
+        if self.coupling == "support" and self.pursuit == "ols":
+            raise ValueError("coupling='support' is simultaneous OMP; pursuit='ols' is not offered with it.")
+        if self.coupling == "support" and self.normalize == "joint":
+            raise ValueError(
+                "normalize='joint' ties the gains of the views together, but with coupling='support' each view has"
+                " coefficients of its own. Use normalize='views'."
+            )
+
+    def _weights(self, views: list[Array]) -> npt.NDArray[np.float64]:
+        if isinstance(self.view_weights, str):
+            check_choice(self.view_weights, "view_weights", ("balanced",))
+            sizes = [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in views]
+            return np.array([1 / size if size > 0 else 1.0 for size in sizes])
+        weights = check_weights(self.view_weights, len(views))
+        if not weights.any():
+            raise ValueError("Expected a positive weight for at least one view, got only zeros.")
+        return weights
+
+    def _start(
+        self, views: list[Array], weights: npt.NDArray[np.float64], rng: np.random.Generator
+    ) -> list[AtomGroup]:
+        """Return the atoms that learning starts from."""
+        widths = [view.shape[1] for view in views]
+        n_components = self.n_components or default_n_components(widths)
+        if self.warm_start and hasattr(self, "components_"):
+            arrays = [np.asarray(array, np.float64) for array in self._view_components]
+            if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
+                raise ValueError("warm_start needs views and n_components as in the fit before; set warm_start=False.")
+        else:
+            arrays = _init.start(_init.check_init(self.init, widths, n_components), views, n_components, rng)
+            if self.constant_atom:
+                arrays = [np.vstack([np.full((1, a.shape[1]), 1.0), a[: n_components - 1]]) for a in arrays]
+        numbers = list(range(len(views)))
+        return [
+            AtomGroup.of(
+                members,
+                [arrays[v] for v in members],
+                weights[members],
+                joint=self.normalize == "joint",
+                n_fixed=int(self.constant_atom),
+            )
+            for members in ([numbers] if self.coupling == "code" else [[v] for v in numbers])
+        ]
+
+    def _limit(self, widths: Sequence[int], n_components: int) -> int:
+        """Return the final sparsity limit."""
+        most = min(n_components, sum(widths) if self.coupling == "code" else min(widths))
+        if self.n_nonzero_coefs is not None:
+            return min(self.n_nonzero_coefs, most)
+        return most if self.tol is not None else min(most, max(1, sum(widths) // 10))
+
+    def _learn(self, views: list[Array]) -> None:
+        """Fit to checked views."""
+        self._check_parameters()
+        if views[0].shape[0] == 0:
+            raise ValueError("Expected at least one sample in X, got 0.")
+        rng = generator(self.random_state)
+        n_jobs = count_jobs(self.n_jobs)
+        dtype = common_dtype(views)
+        weights = self._weights(views)
+        groups = self._start(views, weights, rng)
+        n_components = groups[0].atoms.shape[0]
+        update = check_update(self.update)
+        # Growing samples are the companion of the statistics update; its rivals are what they are without.
+        growth = None if self.growth == "auto" and self.update != "statistics" else self.growth
+        settings = Settings(
+            update=update,
+            limits=sparsity_limits(
+                self.schedule,
+                self._limit([view.shape[1] for view in views], n_components),
+                self.max_iter,
+                has_tol=self.tol is not None,
+            ),
+            sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components),
+            tol=self.tol,
+            pursuit=self.pursuit,
+            coupling=self.coupling,
+            weights=weights,
+            unused=check_unused(self.unused_atoms),
+            stop_tol=self.stop_tol,
+            n_jobs=n_jobs,
+        )
+        loop = Loop(views, dtype, groups, settings)
+        try:
+            with Progress(self.verbose, type(self).__name__) as progress:
+                loop.run(rng, self.callback, progress)
+        except KeyboardInterrupt:
+            if not loop.history:
+                raise
+            warnings.warn(
+                f"The fit was interrupted; the model is that of iteration {len(loop.history)} of {self.max_iter}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        self._keep(components_of(groups, dtype), weights, loop.history)
+        self._after_fit(views, dtype, rng, n_jobs)
+
+    def _keep(self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record]) -> None:
+        self.components_ = components
+        self.view_weights_ = weights
+        self.history_ = history
+        self.n_iter_ = len(history)
+
+    def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
+        """Do what a learner adds once the dictionaries are there."""
+
+    def _coder(self, present: list[int], dtype: np.dtype[Any], n_samples: int, n_jobs: int) -> Coder:
+        components = self._view_components
+        return Coder(
+            [components[v] for v in present],
+            self.view_weights_[present],
+            dtype,
+            n_nonzero=self.n_nonzero_coefs,
+            tol=self.tol,
+            pursuit=self.pursuit,
+            n_samples=n_samples,
+            n_jobs=n_jobs,
+            coupling=self.coupling,
+        )
+
+    def _encode(self, present: list[int], views: list[Array]) -> tuple[list[csr_array], _passes.Coded]:
+        """Code checked views; one CSR array for each group of views that shares its coefficients."""
+        kept = [i for i, v in enumerate(present) if self.view_weights_[v] > 0]
+        if not kept:
+            raise ValueError("Expected a view of positive weight in X, got only views of weight 0.")
+        views, present = [views[i] for i in kept], [present[i] for i in kept]
+        n_jobs = count_jobs(self.n_jobs)
+        dtype = common_dtype([*views, *self._view_components])
+        coder = self._coder(present, dtype, views[0].shape[0], n_jobs)
+        coded = _passes.encode(coder, Samples(views, dtype), n_jobs)
+        warn_if_unreached(coded, coder)
+        return as_csr(coded, coder.n_atoms), coded
+
+    def _explained(self, present: list[int], views: list[Array]) -> float:
+        """Return the share of the weighted energy of the views that their codes explain."""
+        _, coded = self._encode(present, views)
+        total = sum(
+            float(self.view_weights_[v]) * float(np.einsum("ij,ij->", x, x, dtype=np.float64))
+            for v, x in zip(present, views, strict=True)
+        )
+        return 1.0 - float(coded.energy.sum()) / total if total > 0 else 1.0
+
+
+class CoupledDictionaryLearning(ViewLearner):
+    """Learn dictionaries for two or more views of the same samples, so that one sparse code explains all views.
+
+    Minimises, over dictionaries ``D_v`` and codes ``C`` with at most T nonzeros a sample::
+
+        sum_v w_v * ||X_v - C @ D_v||_F^2
+
+    by turns: joint sparse coding of the samples, then an update of the atoms. The default updates atoms from sums over
+    the codes (``A = C.T @ C``, ``B_v = C.T @ X_v``) in passes over samples that grow in number; it reaches the error of
+    the paper's method many times sooner. ``CoupledDictionaryLearning(**LETTER)`` is the paper's Algorithm 1 [1]_.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of atoms in each dictionary. Four times the features of the largest view if left out, at most 256 unless
+        that view has more.
+    n_nonzero_coefs : int, optional
+        At most this many atoms a sample (the paper's T0). If both this and `tol` are left out, a tenth of the features.
+    tol : float, optional
+        Stop coding a sample when its squared joint residual is at most `tol` (the paper's epsilon, a squared norm).
+    max_iter : int, default=30
+        Iterations.
+    schedule : {"auto", "linear", "constant"}, callable or list of int, default="auto"
+        Most atoms a sample may use in each iteration. ``"linear"`` rises from 1 to the limit (the paper's section
+        II-C); ``"auto"`` takes it unless `tol` is given, where it does harm. A callable gets
+        ``(iteration, max_iter, limit)``.
+    growth : {"auto", None} or callable, default="auto"
+        Samples that each pass sees. ``"auto"`` with ``update="statistics"`` grows geometrically from a fiftieth to all,
+        in slices of the shuffled samples; None is all samples in every pass, and what ``"auto"`` means for the other
+        updates. A callable gets ``(iteration, max_iter, n_samples)``.
+    update : {"statistics", "sequential", "ksvd", "mod"}, default="statistics"
+        How atoms change: from sums with frozen codes; by the paper's rank-1 update, which repairs coefficients and
+        residuals atom by atom (eq. 12-15); by exact K-SVD; by the method of optimal directions.
+    pursuit : {"omp", "ols"}, default="omp"
+        As in :func:`coupledict.sparse_encode`.
+    init : {"auto", "dct", "samples", "random"} or list of arrays, default="auto"
+        Where learning starts. ``"auto"`` is the cosine dictionary where all views are square patches of one size, and
+        paired samples otherwise.
+    normalize : {"views", "joint"}, default="views"
+        Norm 1 of each atom in each view (the paper), or over all views, weighted.
+    coupling : {"code", "support"}, default="code"
+        One code for all views (the paper), or one support with coefficients for each view (simultaneous OMP);
+        `transform` then returns a list of codes.
+    view_weights : "balanced" or list of float, optional
+        Weights ``w_v``; 1 if left out. ``"balanced"`` is 1 over the mean squared norm of each view, so that all views
+        count alike.
+    unused_atoms : {"keep", "late", "worst", "mean"}, default="keep"
+        What becomes of atoms that no sample used: they stay; worst represented samples take their place in the second
+        half of the iterations, or in all; or the mean residual does (the paper's rule, only with updates that keep
+        residuals). The paper's rule makes all atoms that are unused at the same time equal, and with the linear
+        schedule about half of the dictionary collapses into one atom.
+    constant_atom : bool, default=False
+        Make the first atom constant in each view (DC) and leave it so.
+    refit : bool, default=True
+        After learning, fit for `predict` a dictionary for each view by ridge regression on codes made from the other
+        views alone. Not with ``coupling="support"``, where there is no common code to predict from.
+    refit_alpha : float, default=1e-3
+        Ridge penalty of the refit, relative to the mean squared use of an atom.
+    stop_tol : float, default=0
+        Stop early when the objective falls by less than this share from one full pass to the next; 0 never does.
+    warm_start : bool, default=False
+        Start from the dictionaries of the fit before.
+    n_jobs : int, optional
+        Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
+    random_state : int, RandomState, Generator or None
+        Source of the order of samples and of random starts. The same number gives the same result, to the last bit.
+    verbose : int, default=0
+        1 shows each iteration: a progress bar on a terminal, lines elsewhere.
+    callback : callable, optional
+        Called after each iteration with a state that has `iteration`, `n_iter`, `components` and `history`; the fit
+        stops when it returns a true value.
+
+    Attributes
+    ----------
+    components_ : list of arrays of shape (n_components, n_features_v)
+        The dictionaries; atoms are rows, atom t of one view is the partner of atom t of the others.
+    view_weights_ : array of shape (n_views,)
+        The weights that were used.
+    history_ : list of dict
+        For each iteration: ``seconds`` since the fit began (without callbacks), ``limit``, ``n_samples``,
+        ``mean_nonzeros``, ``objective`` (the weighted squared error of the codes over the dictionaries they were made
+        with), ``error`` (its square root over n_samples, as the paper plots), ``rms`` (the root of its mean),
+        ``view_errors``, ``unused``.
+    n_iter_ : int
+        Iterations that were done.
+    n_features_in_ : list of int
+        Features of each view.
+
+    See Also
+    --------
+    DictionaryLearning : The same for a single view.
+    OnlineDictionaryLearning : Learning from batches that arrive one after the other.
+
+    References
+    ----------
+    .. [1] F. G. Veshki and S. A. Vorobyov, "A Fast Dictionary Learning Method for Coupled Feature Space Learning",
+       IEEE Signal Processing Letters 26(10), 2019. doi:10.1109/LSP.2019.2934045
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict import CoupledDictionaryLearning
+    >>> rng = np.random.default_rng(0)
+    >>> sources = rng.standard_normal((500, 4)) * (rng.random((500, 4)) < 0.5)
+    >>> views = [sources @ rng.standard_normal((4, 6)), sources @ rng.standard_normal((4, 9))]
+    >>> learner = CoupledDictionaryLearning(8, n_nonzero_coefs=4, random_state=0).fit(views)
+    >>> codes = learner.transform([views[0], None])
+    >>> codes.shape
+    (500, 8)
+    >>> predicted = learner.predict([views[0], None], view=1)
+    >>> bool(np.mean((predicted - views[1]) ** 2) < 0.1 * np.mean(views[1] ** 2))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        max_iter: int = 30,
+        schedule: Schedule = "auto",
+        growth: Growth = "auto",
+        update: str = "statistics",
+        pursuit: Pursuit = "omp",
+        init: Any = "auto",
+        normalize: Normalize = "views",
+        coupling: Coupling = "code",
+        view_weights: str | Sequence[float] | npt.NDArray[Any] | None = None,
+        unused_atoms: str = "keep",
+        constant_atom: bool = False,
+        refit: bool = True,
+        refit_alpha: float = 1e-3,
+        stop_tol: float = 0.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callable[[State], object] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.schedule = schedule
+        self.growth = growth
+        self.update = update
+        self.pursuit = pursuit
+        self.init = init
+        self.normalize = normalize
+        self.coupling = coupling
+        self.view_weights = view_weights
+        self.unused_atoms = unused_atoms
+        self.constant_atom = constant_atom
+        self.refit = refit
+        self.refit_alpha = refit_alpha
+        self.stop_tol = stop_tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
+        """Learn the dictionaries.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v)
+            The views; row i of each belongs to the same sample.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
+        """
+        views = self._check_all_views(Xs)
+        self._learn(views)
+        self.n_features_in_ = [view.shape[1] for view in views]
+        return self
+
+    @staticmethod
+    def _check_all_views(Xs: object) -> list[Array]:
+        checked = check_views(Xs, "Xs", single=False)
+        views: list[Array] = []
+        for v, view in enumerate(checked):
+            if view is None:
+                raise ValueError(f"Expected every view to be present in fit, got None for Xs[{v}].")
+            if view.shape[1] == 0:
+                raise ValueError(f"Expected Xs[{v}] to have at least one feature, got shape {view.shape}.")
+            if views and view.shape[0] != views[0].shape[0]:
+                raise ValueError(
+                    "Expected the same number of samples in every view, got"
+                    f" {views[0].shape[0]} and {view.shape[0]} (Xs[{v}])."
+                )
+            views.append(view)
+        if not views:
+            raise ValueError("Expected at least one view in Xs, got an empty list.")
+        return views
+
+    def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
+        self._refitted: dict[tuple[int, ...], dict[int, Array]] = {}
+        if self.refit and self.coupling == "code" and len(views) > 1:
+            self._refitted = _predict.refit(
+                views,
+                self.components_,
+                self.view_weights_,
+                dtype,
+                n_nonzero=self.n_nonzero_coefs,
+                tol=self.tol,
+                pursuit=self.pursuit,
+                alpha=check_tol(self.refit_alpha, "refit_alpha"),
+                n_jobs=n_jobs,
+                rng=rng,
+            )
+
+    def _present(self, Xs: object) -> tuple[list[int], list[Array]]:
+        check_is_fitted(self, "components_")
+        return match_views(Xs, list(self.components_), single=False, name="Xs")
+
+    def transform(self, Xs: Sequence[npt.ArrayLike | None]) -> Codes:
+        """Code samples from the views that are given.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_components)
+            With ``coupling="support"`` a list of them, one for each view that is given.
+        """
+        codes, _ = self._encode(*self._present(Xs))
+        return codes[0] if self.coupling == "code" else codes
+
+    def fit_transform(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Codes:
+        """Learn the dictionaries and code the samples they were learned from."""
+        return self.fit(Xs, y).transform(Xs)
+
+    def inverse_transform(self, codes: Any) -> list[Array]:
+        """Rebuild all views from codes.
+
+        Parameters
+        ----------
+        codes : sparse or dense array of shape (n_samples, n_components)
+            With ``coupling="support"`` a list of them, one a view.
+
+        Returns
+        -------
+        list of arrays of shape (n_samples, n_features_v)
+        """
+        check_is_fitted(self, "components_")
+        tables = list(codes) if self.coupling == "support" else [codes] * len(self.components_)
+        if len(tables) != len(self.components_):
+            raise ValueError(f"Expected {len(self.components_)} codes, one a view, got {len(tables)}.")
+        return [rebuild(table, d) for table, d in zip(tables, self.components_, strict=True)]
+
+    def predict(self, Xs: Sequence[npt.ArrayLike | None], *, view: int) -> Array:
+        """Predict one view from the others.
+
+        The given views are coded, and the code is turned into the wanted view by its dictionary: the refitted one where
+        there is one for just these source views (each view alone, and all but one), the learned one otherwise.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views
+            The wanted view need not be there, and is not looked at if it is.
+        view : int
+            Number of the wanted view.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features_view)
+        """
+        present, views = self._present(Xs)
+        n_views = len(self.components_)
+        if isinstance(view, bool) or not isinstance(view, int | np.integer) or not -n_views <= view < n_views:
+            raise ValueError(f"Expected view to be the number of one of the {n_views} views, got {view!r}.")
+        if self.coupling == "support":
+            raise ValueError("With coupling='support' views have no code in common, so none can predict another.")
+        wanted = int(view) % n_views
+        sources = [i for i, v in enumerate(present) if v != wanted]
+        if not sources:
+            raise ValueError(f"Expected at least one view other than the wanted one ({wanted}) in Xs, got none.")
+        present, views = [present[i] for i in sources], [views[i] for i in sources]
+        codes, _ = self._encode(present, views)
+        atoms = self._refitted.get(tuple(present), {}).get(wanted, self.components_[wanted])
+        return rebuild(codes[0], atoms)
+
+    def score(self, Xs: Sequence[npt.ArrayLike | None], y: object = None) -> float:
+        """Return the share of the weighted energy of the views that their codes explain; 1 is perfect."""
+        return self._explained(*self._present(Xs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that :func:`coupledict.load` reads; see there."""
+        from ._saving import save_learner
+
+        check_is_fitted(self, "components_")
+        save_learner(self, path)
+
+
+def rebuild(codes: Any, atoms: Array) -> Array:
+    """Return codes @ atoms as an array."""
+    table = codes if issparse(codes) else check_view(codes, "codes")
+    if table.ndim != 2 or table.shape[1] != atoms.shape[0]:
+        raise ValueError(f"Expected codes of shape (n_samples, {atoms.shape[0]}), got {table.shape}.")
+    return np.asarray(table @ atoms)

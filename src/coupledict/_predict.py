@@ -1,0 +1,82 @@
+"""One view from others: a target dictionary refitted to the codes that the others give.
+
+Codes made from a source view alone are not the codes that learning saw, and unit norm in every view fixes the relative
+gain of the views. A ridge regression of the target view on codes made the way prediction makes them mends both.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from . import _passes
+from ._passes import Samples
+from ._pursuit import Coder, Pursuit
+from ._views import Array
+
+SAMPLES_PER_ATOM = 64  # more samples than this for each atom do not change the regression enough to pay for
+
+
+def source_sets(n_views: int) -> list[tuple[int, ...]]:
+    """Return the sets of views that prediction is prepared for: each view alone, and all but one."""
+    alone = [(v,) for v in range(n_views)]
+    all_but_one = [rest for rest in itertools.combinations(range(n_views), n_views - 1) if len(rest) > 1]
+    return alone + all_but_one if n_views > 1 else []
+
+
+def ridge(a: Array, b: Array, alpha: float) -> npt.NDArray[np.float64]:
+    """Solve (A + alpha * mean(diag A) * I) W = B."""
+    penalty = alpha * float(np.mean(np.diag(a))) if a.size else 0.0
+    left = a + max(penalty, np.finfo(float).tiny) * np.eye(a.shape[0])
+    return np.asarray(scipy.linalg.solve(left, b, assume_a="pos"))
+
+
+def refit(
+    views: list[Array],
+    components: list[Array],
+    weights: npt.NDArray[np.float64],
+    dtype: np.dtype[Any],
+    *,
+    n_nonzero: int | None,
+    tol: float | None,
+    pursuit: Pursuit,
+    alpha: float,
+    n_jobs: int,
+    rng: np.random.Generator,
+) -> dict[tuple[int, ...], dict[int, Array]]:
+    """Return, for each set of source views, a refitted dictionary for each view that is not in it."""
+    n, n_components = views[0].shape[0], components[0].shape[0]
+    size = min(n, SAMPLES_PER_ATOM * n_components)
+    order = None if size == n else np.sort(rng.permutation(n)[:size])
+    fitted: dict[tuple[int, ...], dict[int, Array]] = {}
+    for sources in source_sets(len(views)):
+        chosen = list(sources)
+        if not weights[chosen].any():
+            continue
+        coder = Coder(
+            [components[v] for v in chosen],
+            weights[chosen],
+            dtype,
+            n_nonzero=n_nonzero,
+            tol=tol,
+            pursuit=pursuit,
+            n_samples=size,
+            n_jobs=n_jobs,
+        )
+        others = [v for v in range(len(views)) if v not in sources]
+        found = _passes.statistics(
+            coder,
+            Samples([views[v] for v in chosen], dtype, order),
+            n_jobs,
+            targets=Samples([views[v] for v in others], dtype, order),
+        )
+        solved = ridge(found.sums[0].a, found.sums[0].b, alpha).astype(dtype)
+        ends = np.cumsum([views[v].shape[1] for v in others])[:-1]
+        fitted[sources] = {
+            v: np.ascontiguousarray(part) for v, part in zip(others, np.split(solved, ends, axis=1), strict=True)
+        }
+    return fitted

@@ -1,0 +1,48 @@
+"""What becomes of atoms that no sample uses.
+
+Measured over the cases of benchmarks/learning.py (part unused): the paper's rule, the mean residual, gives every unused
+atom of an iteration the same direction. In the first iterations of the linear schedule about half of the atoms are
+unused, so half of the dictionary collapses into one atom. Keeping unused atoms while the sparsity limit climbs leaves
+them free to be found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class UnusedRule:
+    """When unused atoms are replaced, and by what.
+
+    Attributes
+    ----------
+    name : str
+    mean : bool
+        By the mean residual, while the update passes over them; needs residuals, and so an update that keeps codes.
+    applies : callable (iteration, n_iter) -> bool
+        In which iterations they are replaced by the worst represented samples.
+    """
+
+    name: str
+    mean: bool = False
+    applies: Callable[[int, int], bool] = lambda iteration, n_iter: False
+
+
+UNUSED_RULES = {
+    rule.name: rule
+    for rule in (
+        UnusedRule("keep"),
+        UnusedRule("mean", mean=True),
+        UnusedRule("worst", applies=lambda iteration, n_iter: iteration < n_iter - 1),
+        UnusedRule("late", applies=lambda iteration, n_iter: n_iter // 2 <= iteration < n_iter - 1),
+    )
+}
+
+
+def check_unused(unused_atoms: object) -> UnusedRule:
+    """Return the rule of that name."""
+    if not isinstance(unused_atoms, str) or unused_atoms not in UNUSED_RULES:
+        raise ValueError(f"Expected unused_atoms to be one of {tuple(UNUSED_RULES)}, got {unused_atoms!r}.")
+    return UNUSED_RULES[unused_atoms]

@@ -1,0 +1,266 @@
+"""Models as data: a model file holds arrays and JSON, so that opening an untrusted one runs no code.
+
+A model is a safetensors file: named arrays, and beside them four strings. ``format`` and ``format_version`` say what
+the file is, ``metadata`` is one JSON object, and ``checksum`` covers all of it, because a flipped bit in an atom would
+otherwise be just another number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+Array: TypeAlias = npt.NDArray[Any]
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+
+FORMAT = "coupledict"
+FORMAT_VERSION = "1"
+DTYPES = {"F32": np.dtype(np.float32), "F64": np.dtype(np.float64), "I64": np.dtype(np.int64)}
+RESERVED = "__metadata__"  # where safetensors itself keeps the strings
+LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model, is damaged, or comes from a newer version."""
+
+
+def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, JSON]) -> None:
+    """Write a model to a file, or leave everything as it was.
+
+    The file appears under its name only when it is complete and on disk: an interrupt, a full disk or a crash leaves
+    an older file of that name untouched.
+
+    Parameters
+    ----------
+    path : path-like
+        Where to write; an existing file is replaced and keeps its permissions.
+    tensors : mapping of str to array
+        Arrays of any shape, finite, of dtype float32, float64 or int64; stored to the last bit.
+    metadata : mapping of str to JSON value
+        What :func:`json.loads` can return: dicts with str keys, lists, str, int, float, bool and None.
+
+    Raises
+    ------
+    TypeError
+        For an array of another dtype or a value that JSON cannot give back as it was.
+    ValueError
+        For NaN or infinity, and for a tensor named ``"__metadata__"``.
+
+    See Also
+    --------
+    read_model : The way back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from coupledict.model_io import read_model, write_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_model(Path(folder) / "model.safetensors", {"atoms": np.eye(2)}, {"n_iter": 30})
+    ...     tensors, metadata = read_model(Path(folder) / "model.safetensors")
+    >>> tensors["atoms"]
+    array([[1., 0.],
+           [0., 1.]])
+    >>> metadata
+    {'n_iter': 30}
+    """
+    arrays = {name: _check_tensor(name, array) for name, array in tensors.items()}
+    text = _as_json(metadata)
+    marks = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": text, "checksum": _checksum(arrays, text)}
+    _replace_file(path, [_header(arrays, marks), *(_contents(array) for _, array in _layout(arrays))])
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Read a model as :func:`write_model` wrote it; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that :func:`write_model` wrote.
+
+    Returns
+    -------
+    tensors : dict of str to array
+        The arrays, equal to the last bit, in the order of their names.
+    metadata : dict
+        The JSON object.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model, is truncated or otherwise damaged, or was written by a newer coupledict.
+    OSError
+        If the file cannot be opened: ``FileNotFoundError`` and its kin.
+
+    See Also
+    --------
+    write_model : The way there, with an example.
+    """
+    name = repr(os.fspath(path))
+    _check_length(path, name)
+    try:
+        with safe_open(os.fspath(path), framework="numpy") as file:
+            marks = file.metadata() or {}
+            _check_marks(marks, name)
+            keys = sorted(file.keys())
+            for key in keys:
+                if file.get_slice(key).get_dtype() not in DTYPES:
+                    _damaged(name, f"one whose tensor {key!r} is neither float32, float64 nor int64")
+            tensors: dict[str, Array] = {key: file.get_tensor(key) for key in keys}
+    except ModelFileError:
+        raise
+    except (SafetensorError, ValueError, OverflowError) as error:  # the latter two: shapes that NumPy cannot hold
+        _damaged(name, "one that is not in the safetensors format or is damaged", error)
+    text = marks.get("metadata", "")
+    metadata = _from_json(text, name)
+    for key, array in tensors.items():
+        if not np.isfinite(array).all():
+            _damaged(name, f"one whose tensor {key!r} holds NaN or infinity")
+    if marks.get("checksum") != _checksum(tensors, text):
+        _damaged(name, "one whose contents do not match their checksum")
+    return tensors, metadata
+
+
+def _check_tensor(name: object, array: object) -> Array:
+    """Return a tensor as an array whose memory can be written as it lies."""
+    if not isinstance(name, str):
+        raise TypeError(f"Expected the names of tensors to be strings, got {name!r}.")
+    if name == RESERVED:
+        raise ValueError(f"Expected another name than {RESERVED!r} for a tensor, which safetensors keeps for itself.")
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"Expected tensors[{name!r}] to be an array, got {type(array).__name__}. Convert it with numpy.asarray."
+        )
+    if array.dtype not in DTYPES.values():
+        raise TypeError(
+            f"Expected tensors[{name!r}] to be of dtype float32, float64 or int64, got {array.dtype}."
+            " Convert it with astype."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"Expected tensors[{name!r}] to be finite, got NaN or infinity.")
+    return np.array(array, order="C", copy=None)  # not ascontiguousarray, which turns a scalar into a vector
+
+
+def _as_json(metadata: Mapping[str, JSON]) -> str:
+    """Return metadata as JSON text that gives the same metadata back."""
+    hint = "Convert NumPy numbers with .item(), tuples to lists and keys to strings."
+    try:
+        text = json.dumps(dict(metadata), allow_nan=False)
+        same = json.loads(text) == metadata
+    except (TypeError, RecursionError) as error:
+        raise TypeError(f"Expected metadata to hold JSON values only, got one that is not: {error}. {hint}") from error
+    except ValueError as error:
+        raise ValueError(f"Expected metadata that JSON can hold, got one that it cannot: {error}.") from error
+    if not same:
+        raise TypeError(f"Expected metadata to hold JSON values only, got some that would come back changed. {hint}")
+    return text
+
+
+def _from_json(text: str, name: str) -> dict[str, Any]:
+    """Return the metadata of a model file."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not JSON")
+
+    try:
+        metadata = json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        _damaged(name, "one whose metadata is not valid JSON", error)
+    if not isinstance(metadata, dict):
+        _damaged(name, "one whose metadata is not a JSON object")
+    return metadata
+
+
+def _contents(array: Array) -> memoryview:
+    """Return the bytes of a contiguous array as files have them, little-endian."""
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).data
+
+
+def _checksum(tensors: Mapping[str, Array], text: str) -> str:
+    """Return a digest of the metadata and of every tensor's name, dtype, shape and bytes."""
+    about = [[name, array.dtype.name, array.shape] for name, array in sorted(tensors.items())]
+    digest = hashlib.sha256(json.dumps([text, about]).encode())
+    for name in sorted(tensors):
+        digest.update(_contents(tensors[name]))
+    return digest.hexdigest()
+
+
+def _layout(tensors: Mapping[str, Array]) -> list[tuple[str, Array]]:
+    """Return tensors in the order of the file: the widest numbers first, so that all are aligned."""
+    return sorted(tensors.items(), key=lambda item: (-item[1].itemsize, item[0]))
+
+
+def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
+    """Return the beginning of a safetensors file.
+
+    safetensors could write the file itself, but it shuffles the marks: the same model would be another file every time.
+    """
+    codes = {dtype: code for code, dtype in DTYPES.items()}
+    header: dict[str, Any] = {RESERVED: marks}
+    end = 0
+    for name, array in _layout(tensors):
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": codes[array.dtype], "shape": array.shape, "data_offsets": [start, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)  # the data begin at a multiple of 8
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def _replace_file(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file under another name, make sure that it is on disk, and only then give it its name."""
+    target = Path(os.path.realpath(path))  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} to exist, got no such folder. Make it.")
+    temporary = target.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
+    try:
+        with open(temporary, "xb") as file:  # not tempfile, whose files no one else may read
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _check_length(path: str | os.PathLike[str], name: str) -> None:
+    """Refuse a file that is shorter than its own header says, before anything is made of that header."""
+    with open(path, "rb") as file:
+        beginning = file.read(LENGTH_BYTES)
+        size = os.fstat(file.fileno()).st_size
+    if len(beginning) < LENGTH_BYTES or int.from_bytes(beginning, "little") > size - LENGTH_BYTES:
+        _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
+
+
+def _check_marks(marks: Mapping[str, str], name: str) -> None:
+    """Refuse a safetensors file that is not ours, or not of our time."""
+    if marks.get("format") != FORMAT:
+        raise ModelFileError(f"Expected {name} to be a coupledict model, got a safetensors file of something else.")
+    version = marks.get("format_version", "")
+    if version == FORMAT_VERSION:
+        return
+    if re.fullmatch("[1-9][0-9]{0,8}", version):
+        raise ModelFileError(
+            f"Expected {name} to be of format version {FORMAT_VERSION}, got version {version}, written by a newer"
+            " coupledict; upgrade with: pip install --upgrade coupledict"
+        )
+    _damaged(name, "one whose format version is not a number")
+
+
+def _damaged(name: str, what: str, cause: Exception | None = None) -> NoReturn:
+    raise ModelFileError(f"Expected {name} to be a complete coupledict model, got {what}.") from cause

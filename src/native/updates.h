@@ -1,0 +1,109 @@
+// How atoms change: sums over codes, and the two rank-1 updates that use them.
+#pragma once
+#include "signals.h"
+
+namespace coupledict::COUPLEDICT_LEVEL {
+namespace {
+
+template <class T>
+inline void add_scaled(index_t n, T scale, const T *x, T *y) {
+    for (index_t f = 0; f < n; ++f) y[f] += scale * x[f];
+}
+
+template <class T>
+void accumulate(index_t n, index_t n_views, const View<T> *views, const std::int32_t *counts,
+                const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a, T *b,
+                index_t *uses) {
+    for (index_t i = 0; i < n; ++i) {
+        lay_out(n_views, views, i, x);
+        const index_t count = counts[i];
+        for (index_t j = 0; j < count; ++j) {
+            const index_t atom = indices[j];
+            const T c = values[j];
+            T *row = a + atom * n_atoms;
+            for (index_t k = j; k < count; ++k) row[indices[k]] += c * values[k];
+            add_scaled(n_features, c, x, b + atom * n_features);
+            ++uses[atom];
+        }
+        indices += count;
+        values += count;
+    }
+}
+
+// Writes `fresh`, normalised, to `atom`. A view in which it vanishes keeps its old atom, for it has no direction there.
+// Returns false, and changes nothing, where it vanishes altogether.
+template <class T>
+bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
+    double joint = 0;
+    for (index_t v = 0; v < layout.n_views; ++v)
+        joint += layout.weights[v] *
+                 squared_norm(layout.starts[v + 1] - layout.starts[v], fresh + layout.starts[v]);
+    if (!(joint > 0) || !__builtin_isfinite(joint)) return false;
+    for (index_t v = 0; v < layout.n_views; ++v) {
+        const index_t start = layout.starts[v], size = layout.starts[v + 1] - start;
+        const double square = layout.joint ? joint : squared_norm(size, fresh + start);
+        if (!(square > 0)) continue;
+        const double scale = 1 / __builtin_sqrt(square);
+        for (index_t f = start; f < start + size; ++f) atom[f] = static_cast<T>(static_cast<double>(fresh[f]) * scale);
+    }
+    return true;
+}
+
+template <class T>
+void sweep(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms) {
+    const index_t n = layout.n_atoms, p = layout.n_features;
+    for (index_t t = first < layout.n_fixed ? layout.n_fixed : first; t < last; ++t) {
+        const T *row = a + t * n;
+        if (!(row[t] > 0)) continue;
+        for (index_t f = 0; f < p; ++f) fresh[f] = b[t * p + f];
+        for (index_t s = 0; s < n; ++s)
+            if (s != t && row[s] != 0) add_scaled(p, -row[s], atoms + s * p, fresh);
+        replace_atom(layout, fresh, atoms + t * p);
+    }
+}
+
+template <class T>
+void sequential(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean,
+                const Columns<T> &codes, T *scratch, T *residual, T *atoms) {
+    const index_t p = layout.n_features;
+    T *fresh = scratch, *old = scratch + p, *weighted = scratch + 2 * p;
+    for (index_t t = first < layout.n_fixed ? layout.n_fixed : first; t < last; ++t) {
+        T *atom = atoms + t * p;
+        const index_t start = codes.starts[t], stop = codes.starts[t + 1];
+        for (index_t f = 0; f < p; ++f) fresh[f] = 0;
+        if (start == stop) {
+            if (!mean) continue;
+            for (index_t i = 0; i < n_samples; ++i) add_scaled(p, T(1), residual + i * p, fresh);
+            replace_atom(layout, fresh, atom);
+            continue;
+        }
+        // c^T E with E = R + c d, without forming E.
+        double square = 0;
+        for (index_t j = start; j < stop; ++j) {
+            const T c = codes.values[j];
+            add_scaled(p, c, residual + static_cast<index_t>(codes.samples[j]) * p, fresh);
+            square += static_cast<double>(c) * static_cast<double>(c);
+        }
+        add_scaled(p, static_cast<T>(square), atom, fresh);
+        for (index_t f = 0; f < p; ++f) old[f] = atom[f];
+        if (!replace_atom(layout, fresh, atom)) continue;
+        double norm = 0;
+        for (index_t v = 0; v < layout.n_views; ++v) {
+            const T w = static_cast<T>(layout.weights[v]);
+            for (index_t f = layout.starts[v]; f < layout.starts[v + 1]; ++f) weighted[f] = w * atom[f];
+            norm += layout.weights[v] *
+                    squared_norm(layout.starts[v + 1] - layout.starts[v], atom + layout.starts[v]);
+        }
+        const T inverse = static_cast<T>(1 / norm), overlap = dot(p, old, weighted);
+        for (index_t j = start; j < stop; ++j) {
+            T *row = residual + static_cast<index_t>(codes.samples[j]) * p;
+            const T before = codes.values[j];
+            const T after = (dot(p, row, weighted) + before * overlap) * inverse;
+            for (index_t f = 0; f < p; ++f) row[f] += before * old[f] - after * atom[f];
+            codes.values[j] = after;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace coupledict::COUPLEDICT_LEVEL
