@@ -64,9 +64,7 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
         if problem.pursuit == "ols":
             blur /= max(min(left[best], left[int(np.argmax(worth))]), problem.eps)
         if mine < worth.max() - blur:
-            return (
-                f"step {len(chosen)} takes atom {best}, worth {mine}, not {worth.argmax()}, worth {worth.max()}"
-            )
+            return f"step {len(chosen)} takes atom {best}, worth {mine}, not {worth.argmax()}, worth {worth.max()}"
         least = min(least, left[best])
         chosen.append(best)
         coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]

@@ -376,6 +376,9 @@ def test_nothing_but_zeros(name, normalize):
     new, codes_new = run(name, Xs, Ds, codes, [1], normalize)
     assert np.array_equal(new[0], Ds[0])
     assert not np.any(codes_new) or name not in SWEEPS
+    new, codes_new = run(name, Xs, [np.zeros((1, 2))], codes, [1], normalize)
+    assert not np.any(new[0])
+    assert np.array_equal(codes_new, codes)  # a zero atom leaves its coefficients free
 
 
 # The paper's rule for atoms without users
@@ -474,9 +477,11 @@ def test_planted_atoms_are_found_again(name):
 @pytest.mark.parametrize("name", ALL)
 def test_learning_is_coding_and_updating_in_turn(rng, name, normalize):
     Xs, Ds, _, weights = make_case(rng, 2, normalize)
-    end, history = updates.learn(Xs, Ds, [1, 3], 0.5, weights, name, normalize, "mean", fixed=1)
+    tol = float(np.median(np.sum(_reference.stack(Xs, weights) ** 2, axis=1))) / 4
+    end, history = updates.learn(Xs, Ds, [1, 3], tol, weights, name, normalize, "mean", fixed=1)
+    assert 1 < history[1]["nonzeros"] < 3  # tol and limit both stop some samples
     for limit, record in zip([1, 3], history, strict=True):
-        codes = _reference.sparse_encode(Xs, Ds, n_nonzero_coefs=limit, tol=0.5, view_weights=weights)
+        codes = _reference.sparse_encode(Xs, Ds, n_nonzero_coefs=limit, tol=tol, view_weights=weights)
         assert record["limit"] == limit
         assert record["nonzeros"] == np.count_nonzero(codes) / codes.shape[0]
         assert record["unused"] == sum(not codes[:, t].any() for t in range(1, codes.shape[1]))

@@ -6,13 +6,21 @@ from ._coder import SparseCoder
 from ._init import dct_dictionary
 from ._learner import LETTER, CoupledDictionaryLearning
 from ._levels import build_info
+from ._online import OnlineDictionaryLearning
 from ._pursuit import sparse_encode
+from ._saving import load
+from ._single import DictionaryLearning
+from .model_io import ModelFileError
 
 __version__ = version("coupledict")
 
 __all__ = [
     "CoupledDictionaryLearning",
     "LETTER",
+    "DictionaryLearning",
+    "OnlineDictionaryLearning",
+    "load",
+    "ModelFileError",
     "SparseCoder",
     "sparse_encode",
     "dct_dictionary",

@@ -83,7 +83,7 @@ class AtomGroup:
         left = energies - 2 * np.array([np.vdot(b[:, c], self.atoms[:, c]) for c in self._all_columns()])
         product = a @ self.atoms
         left += np.array([np.vdot(product[:, c], self.atoms[:, c]) for c in self._all_columns()])
-        return np.maximum(left, 0)
+        return np.asarray(np.maximum(left, 0), np.float64)
 
     def _all_columns(self) -> list[slice]:
         return [self.columns(i) for i in range(len(self.views))]

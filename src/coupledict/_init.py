@@ -18,8 +18,8 @@ def _cosines(length: int, count: int) -> npt.NDArray[np.float64]:
     """Return `count` cosines of rising frequency as columns of norm 1, all but the first without their mean."""
     waves = np.cos(np.pi / count * np.outer(np.arange(length), np.arange(count)))
     waves[:, 1:] -= waves[:, 1:].mean(axis=0)
-    norms: npt.NDArray[np.float64] = np.linalg.norm(waves, axis=0)
-    return waves / np.where(norms > 0, norms, 1)
+    norms = np.linalg.norm(waves, axis=0)
+    return np.asarray(waves / np.where(norms > 0, norms, 1), np.float64)
 
 
 def _factors(n_components: int, patch_shape: tuple[int, int]) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def dct_dictionary(patch_shape: tuple[int, int], n_components: int) -> npt.NDArr
     """
     height, width = patch_shape
     down, across = _factors(n_components, patch_shape)
-    return np.kron(_cosines(height, down), _cosines(width, across)).T
+    return np.asarray(np.kron(_cosines(height, down), _cosines(width, across)).T, np.float64)
 
 
 def _square_side(n_features: int) -> int | None:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from . import _init, _passes, _predict
-from ._atoms import AtomGroup
-from ._loop import Loop, Record, Settings, State, components_of
-from ._passes import Samples, count_jobs
-from ._progress import Progress
-from ._pursuit import Coder, Coupling, Pursuit, as_csr, check_pursuit, match_views, warn_if_unreached
-from ._schedule import Growth, Schedule, sample_sizes, sparsity_limits
-from ._unused import check_unused
-from ._updates import check_update
-from ._views import Array, check_count, check_tol, check_view, check_views, check_weights, common_dtype
+from . import _predict
+from ._base import Normalize, ViewLearner, rebuild
+from ._loop import State
+from ._pursuit import Coupling, Pursuit, match_views
+from ._schedule import Growth, Schedule
+from ._views import Array, check_tol, check_views
 
-Normalize: TypeAlias = Literal["views", "joint"]
 Codes: TypeAlias = csr_array | list[csr_array]
 
 #: Settings that make :class:`CoupledDictionaryLearning` Algorithm 1 of the paper to the letter: the sequential update,
@@ -41,227 +34,6 @@ LETTER: dict[str, Any] = {
     "view_weights": None,
     "refit": False,
 }
-
-
-def default_n_components(widths: Sequence[int]) -> int:
-    """Return four times the features of the largest view, but not more than 256 unless that has more itself."""
-    largest = max(widths)
-    return max(largest, min(4 * largest, 256))
-
-
-def generator(random_state: object) -> np.random.Generator:
-    """Turn any `random_state` that scikit-learn takes into a NumPy generator."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint32))
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return np.random.default_rng(random_state)
-    raise TypeError(f"Expected random_state to be None, an integer or a NumPy generator, got {random_state!r}.")
-
-
-def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
-    """Raise unless `value` is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"Expected {name} to be one of {choices}, got {value!r}.")
-
-
-class ViewLearner(BaseEstimator):  # type: ignore[misc]
-    """What all learners share; it knows views as a list and nothing of how users hand them over."""
-
-    # Parameters, stored by the subclasses.
-    n_components: int | None
-    n_nonzero_coefs: int | None
-    tol: float | None
-    max_iter: int
-    pursuit: Pursuit
-    init: Any
-    normalize: Normalize
-    coupling: Coupling
-    view_weights: Any
-    unused_atoms: str
-    constant_atom: bool
-    schedule: Schedule
-    growth: Growth
-    update: str
-    stop_tol: float
-    warm_start: bool
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
-    callback: Callable[[State], object] | None
-
-    # What fit leaves.
-    components_: Any
-    view_weights_: npt.NDArray[np.float64]
-    history_: list[Record]
-    n_iter_: int
-
-    @property
-    def _view_components(self) -> list[Array]:
-        """The dictionaries as a list, one a view."""
-        return list(self.components_)
-
-    def _check_parameters(self) -> None:
-        """Raise for parameters that are wrong, or that cannot work together, before any work is done."""
-        check_count(self.max_iter, "max_iter")
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
-        if self.n_nonzero_coefs is not None:
-            check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
-        if self.tol is not None:
-            check_tol(self.tol)
-        check_tol(self.stop_tol, "stop_tol")
-        check_pursuit(self.pursuit)
-        check_choice(self.normalize, "normalize", ("views", "joint"))
-        check_choice(self.coupling, "coupling", ("code", "support"))
-        update, unused = check_update(self.update), check_unused(self.unused_atoms)
-        if unused.mean and not update.needs_codes:
-            raise ValueError(
-                f"unused_atoms='mean' needs the residuals of all samples, which update={self.update!r} does not keep."
-                " Use update='sequential' or 'ksvd', or another rule for unused atoms."
-            )
-        if self.coupling == "support" and self.pursuit == "ols":
-            raise ValueError("coupling='support' is simultaneous OMP; pursuit='ols' is not offered with it.")
-        if self.coupling == "support" and self.normalize == "joint":
-            raise ValueError(
-                "normalize='joint' ties the gains of the views together, but with coupling='support' each view has"
-                " coefficients of its own. Use normalize='views'."
-            )
-
-    def _weights(self, views: list[Array]) -> npt.NDArray[np.float64]:
-        if isinstance(self.view_weights, str):
-            check_choice(self.view_weights, "view_weights", ("balanced",))
-            sizes = [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in views]
-            return np.array([1 / size if size > 0 else 1.0 for size in sizes])
-        weights = check_weights(self.view_weights, len(views))
-        if not weights.any():
-            raise ValueError("Expected a positive weight for at least one view, got only zeros.")
-        return weights
-
-    def _start(
-        self, views: list[Array], weights: npt.NDArray[np.float64], rng: np.random.Generator
-    ) -> list[AtomGroup]:
-        """Return the atoms that learning starts from."""
-        widths = [view.shape[1] for view in views]
-        n_components = self.n_components or default_n_components(widths)
-        if self.warm_start and hasattr(self, "components_"):
-            arrays = [np.asarray(array, np.float64) for array in self._view_components]
-            if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
-                raise ValueError("warm_start needs views and n_components as in the fit before; set warm_start=False.")
-        else:
-            arrays = _init.start(_init.check_init(self.init, widths, n_components), views, n_components, rng)
-            if self.constant_atom:
-                arrays = [np.vstack([np.full((1, a.shape[1]), 1.0), a[: n_components - 1]]) for a in arrays]
-        numbers = list(range(len(views)))
-        return [
-            AtomGroup.of(
-                members,
-                [arrays[v] for v in members],
-                weights[members],
-                joint=self.normalize == "joint",
-                n_fixed=int(self.constant_atom),
-            )
-            for members in ([numbers] if self.coupling == "code" else [[v] for v in numbers])
-        ]
-
-    def _limit(self, widths: Sequence[int], n_components: int) -> int:
-        """Return the final sparsity limit."""
-        most = min(n_components, sum(widths) if self.coupling == "code" else min(widths))
-        if self.n_nonzero_coefs is not None:
-            return min(self.n_nonzero_coefs, most)
-        return most if self.tol is not None else min(most, max(1, sum(widths) // 10))
-
-    def _learn(self, views: list[Array]) -> None:
-        """Fit to checked views."""
-        self._check_parameters()
-        if views[0].shape[0] == 0:
-            raise ValueError("Expected at least one sample in X, got 0.")
-        rng = generator(self.random_state)
-        n_jobs = count_jobs(self.n_jobs)
-        dtype = common_dtype(views)
-        weights = self._weights(views)
-        groups = self._start(views, weights, rng)
-        n_components = groups[0].atoms.shape[0]
-        update = check_update(self.update)
-        # Growing samples are the companion of the statistics update; its rivals are what they are without.
-        growth = None if self.growth == "auto" and self.update != "statistics" else self.growth
-        settings = Settings(
-            update=update,
-            limits=sparsity_limits(
-                self.schedule,
-                self._limit([view.shape[1] for view in views], n_components),
-                self.max_iter,
-                has_tol=self.tol is not None,
-            ),
-            sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components),
-            tol=self.tol,
-            pursuit=self.pursuit,
-            coupling=self.coupling,
-            weights=weights,
-            unused=check_unused(self.unused_atoms),
-            stop_tol=self.stop_tol,
-            n_jobs=n_jobs,
-        )
-        loop = Loop(views, dtype, groups, settings)
-        try:
-            with Progress(self.verbose, type(self).__name__) as progress:
-                loop.run(rng, self.callback, progress)
-        except KeyboardInterrupt:
-            if not loop.history:
-                raise
-            warnings.warn(
-                f"The fit was interrupted; the model is that of iteration {len(loop.history)} of {self.max_iter}.",
-                UserWarning,
-                stacklevel=3,
-            )
-        self._keep(components_of(groups, dtype), weights, loop.history)
-        self._after_fit(views, dtype, rng, n_jobs)
-
-    def _keep(self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record]) -> None:
-        self.components_ = components
-        self.view_weights_ = weights
-        self.history_ = history
-        self.n_iter_ = len(history)
-
-    def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
-        """Do what a learner adds once the dictionaries are there."""
-
-    def _coder(self, present: list[int], dtype: np.dtype[Any], n_samples: int, n_jobs: int) -> Coder:
-        components = self._view_components
-        return Coder(
-            [components[v] for v in present],
-            self.view_weights_[present],
-            dtype,
-            n_nonzero=self.n_nonzero_coefs,
-            tol=self.tol,
-            pursuit=self.pursuit,
-            n_samples=n_samples,
-            n_jobs=n_jobs,
-            coupling=self.coupling,
-        )
-
-    def _encode(self, present: list[int], views: list[Array]) -> tuple[list[csr_array], _passes.Coded]:
-        """Code checked views; one CSR array for each group of views that shares its coefficients."""
-        kept = [i for i, v in enumerate(present) if self.view_weights_[v] > 0]
-        if not kept:
-            raise ValueError("Expected a view of positive weight in X, got only views of weight 0.")
-        views, present = [views[i] for i in kept], [present[i] for i in kept]
-        n_jobs = count_jobs(self.n_jobs)
-        dtype = common_dtype([*views, *self._view_components])
-        coder = self._coder(present, dtype, views[0].shape[0], n_jobs)
-        coded = _passes.encode(coder, Samples(views, dtype), n_jobs)
-        warn_if_unreached(coded, coder)
-        return as_csr(coded, coder.n_atoms), coded
-
-    def _explained(self, present: list[int], views: list[Array]) -> float:
-        """Return the share of the weighted energy of the views that their codes explain."""
-        _, coded = self._encode(present, views)
-        total = sum(
-            float(self.view_weights_[v]) * float(np.einsum("ij,ij->", x, x, dtype=np.float64))
-            for v, x in zip(present, views, strict=True)
-        )
-        return 1.0 - float(coded.energy.sum()) / total if total > 0 else 1.0
 
 
 class CoupledDictionaryLearning(ViewLearner):
@@ -446,6 +218,26 @@ class CoupledDictionaryLearning(ViewLearner):
         self.n_features_in_ = [view.shape[1] for view in views]
         return self
 
+    def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
+        """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`.
+
+        After `fit` it goes on from the dictionaries learned there. The refitted dictionaries of `predict` are dropped:
+        they belong to the dictionaries before.
+        """
+        self._learn_more(self._check_batch(Xs), forgetting=0.0)
+        return self
+
+    def _check_batch(self, Xs: object) -> list[Array]:
+        views = self._check_all_views(Xs)
+        widths = [view.shape[1] for view in views]
+        if hasattr(self, "components_") and widths != self.n_features_in_:
+            raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {widths}.")
+        if views[0].shape[0] == 0:
+            raise ValueError("Expected at least one sample in Xs, got 0.")
+        self.n_features_in_ = widths
+        self._refitted: dict[tuple[int, ...], dict[int, Array]] = {}
+        return views
+
     @staticmethod
     def _check_all_views(Xs: object) -> list[Array]:
         checked = check_views(Xs, "Xs", single=False)
@@ -466,7 +258,7 @@ class CoupledDictionaryLearning(ViewLearner):
         return views
 
     def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
-        self._refitted: dict[tuple[int, ...], dict[int, Array]] = {}
+        self._refitted = {}
         if self.refit and self.coupling == "code" and len(views) > 1:
             self._refitted = _predict.refit(
                 views,
@@ -564,11 +356,3 @@ class CoupledDictionaryLearning(ViewLearner):
 
         check_is_fitted(self, "components_")
         save_learner(self, path)
-
-
-def rebuild(codes: Any, atoms: Array) -> Array:
-    """Return codes @ atoms as an array."""
-    table = codes if issparse(codes) else check_view(codes, "codes")
-    if table.ndim != 2 or table.shape[1] != atoms.shape[0]:
-        raise ValueError(f"Expected codes of shape (n_samples, {atoms.shape[0]}), got {table.shape}.")
-    return np.asarray(table @ atoms)

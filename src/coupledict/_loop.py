@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from . import _passes
 from ._atoms import AtomGroup
-from ._passes import Samples
+from ._passes import Samples, Sums
 from ._progress import Progress
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
 from ._schedule import Slices
 from ._unused import UnusedRule
-from ._updates import CodeUpdate, SumUpdate, Update
+from ._updates import CodeUpdate, Statistics, SumUpdate, Update
 from ._views import Array
 
 Record: TypeAlias = dict[str, Any]
@@ -79,6 +79,53 @@ class _Outcome:
     worst: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
+def make_record(
+    n_samples: int,
+    energy: float,
+    n_nonzeros: int,
+    view_energies: npt.NDArray[np.float64],
+    uses: npt.NDArray[np.int64],
+    limit: int,
+    seconds: float,
+) -> Record:
+    """Return the entry of the history for one iteration, in plain Python numbers."""
+    n = max(n_samples, 1)
+    return {
+        "seconds": seconds,
+        "limit": limit,
+        "n_samples": n_samples,
+        "mean_nonzeros": n_nonzeros / n,
+        "objective": energy,
+        "error": float(np.sqrt(energy)) / n,
+        "rms": float(np.sqrt(energy / n)),
+        "view_errors": [float(np.sqrt(left)) / n for left in view_energies],
+        "unused": int(np.count_nonzero(uses == 0)),
+    }
+
+
+class Stream:
+    """Running sums over batches, and the atoms that follow them."""
+
+    def __init__(self, groups: list[AtomGroup]) -> None:
+        self.groups = groups
+        self.n_batches = 0
+        self.sums: list[Sums] = []
+
+    def absorb(self, found: _passes.Statistics, forgetting: float) -> None:
+        """Add the sums of one batch, let older ones fade, and sweep over the atoms."""
+        self.n_batches += 1
+        keep = (1 - 1 / self.n_batches) ** 2 * (1 - forgetting)
+        if self.sums:
+            self.sums = [
+                Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in zip(self.sums, found.sums, strict=True)
+            ]
+        else:
+            self.sums = found.sums
+        update = Statistics(n_sweeps=1)
+        for group, sums in zip(self.groups, self.sums, strict=True):
+            update.apply(group, sums)
+
+
 class Loop:
     """Learns the atoms of some groups in place.
 
@@ -87,9 +134,7 @@ class Loop:
     history : list of dict
     """
 
-    def __init__(
-        self, views: list[Array], dtype: np.dtype[Any], groups: list[AtomGroup], settings: Settings
-    ) -> None:
+    def __init__(self, views: list[Array], dtype: np.dtype[Any], groups: list[AtomGroup], settings: Settings) -> None:
         self.views, self.dtype, self.groups, self.settings = views, dtype, groups, settings
         self.history: list[Record] = []
 
@@ -121,7 +166,17 @@ class Loop:
                     group.atoms[:] = atoms
                 raise
             seconds += time.perf_counter() - began
-            self.history.append(self._record(outcome, int(limit), seconds))
+            self.history.append(
+                make_record(
+                    outcome.n_samples,
+                    outcome.energy,
+                    outcome.n_nonzeros,
+                    outcome.view_energies,
+                    outcome.uses,
+                    int(limit),
+                    seconds,
+                )
+            )
             if progress is not None:
                 progress.show(self.history[-1], iteration + 1, n_iter)
             if callback is not None:
@@ -190,20 +245,6 @@ class Loop:
         alive = np.logical_and.reduce([np.any(part != 0, axis=1) for part in fresh])
         for group in self.groups:
             group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))
-
-    def _record(self, outcome: _Outcome, limit: int, seconds: float) -> Record:
-        n = max(outcome.n_samples, 1)
-        return {
-            "seconds": seconds,
-            "limit": limit,
-            "n_samples": outcome.n_samples,
-            "mean_nonzeros": outcome.n_nonzeros / n,
-            "objective": outcome.energy,
-            "error": float(np.sqrt(outcome.energy)) / n,
-            "rms": float(np.sqrt(outcome.energy / n)),
-            "view_errors": [float(np.sqrt(energy)) / n for energy in outcome.view_energies],
-            "unused": int(np.count_nonzero(outcome.uses == 0)),
-        }
 
     def _settled(self) -> bool:
         """Tell whether the objective per sample no longer falls, with the same limit and all samples in both passes."""

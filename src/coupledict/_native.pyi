@@ -43,7 +43,6 @@ class _Plan:
         energy: npt.NDArray[np.float64],
         status: npt.NDArray[np.uint8],
     ) -> int: ...
-
     @staticmethod
     def encode_support(
         plans: Sequence[_Plan],

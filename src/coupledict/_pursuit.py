@@ -90,7 +90,7 @@ class Coder:
         scales = np.sqrt(weights / top)
         n_atoms, widths = dictionaries[0].shape[0], [d.shape[1] for d in dictionaries]
         # An atom is orthogonalised within its group, so no group can use more atoms than it has features.
-        most = min(n_atoms, min(sum(widths[v] for v in group) for group in self.groups))
+        most = min([n_atoms, *(sum(widths[v] for v in group) for group in self.groups)])
         if n_nonzero is None:
             n_nonzero = most if tol is not None else max(1, sum(widths) // 10)
         self.n_nonzero = min(n_nonzero, most)

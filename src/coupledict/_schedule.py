@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Schedule: TypeAlias = str | Callable[[int, int, int], int] | Sequence[int] | npt.NDArray[Any]
-Growth: TypeAlias = str | None | Callable[[int, int, int], int]
+Growth: TypeAlias = str | Callable[[int, int, int], int] | None
 
 FIRST_SHARE = 50  # the first pass of growth="auto" sees one sample in fifty: benchmarks/learning.py, part growth
 
@@ -29,8 +29,7 @@ def sparsity_limits(schedule: Schedule, limit: int, n_iter: int, *, has_tol: boo
         if schedule == "linear":
             return np.round(np.linspace(1, limit, n_iter)).astype(np.int64) if n_iter > 1 else np.full(n_iter, limit)
         raise ValueError(
-            "Expected schedule to be 'auto', 'linear', 'constant', a callable or a list of limits,"
-            f" got {schedule!r}."
+            f"Expected schedule to be 'auto', 'linear', 'constant', a callable or a list of limits, got {schedule!r}."
         )
     if callable(schedule):
         limits = np.array([schedule(k, n_iter, limit) for k in range(n_iter)])
@@ -43,7 +42,7 @@ def sparsity_limits(schedule: Schedule, limit: int, n_iter: int, *, has_tol: boo
         )
     if limits.dtype.kind not in "iu" or limits.min(initial=1) < 1:
         raise ValueError(f"Expected schedule to give integers of at least 1, got {limits.tolist()}.")
-    return np.minimum(limits, limit).astype(np.int64)
+    return np.asarray(np.minimum(limits, limit), np.int64)
 
 
 def sample_sizes(growth: Growth, n_samples: int, n_iter: int, n_components: int) -> npt.NDArray[np.int64] | None:

@@ -288,9 +288,9 @@ void bind_plan(nb::module_ &m, const char *name) {
              nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("energy").noconvert(),
              nb::arg("status").noconvert())
         .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
-                    "n_nonzero"_a, "tol"_a, "workspace"_a, nb::arg("stop").noconvert(),
-                    nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
-                    nb::arg("energy").noconvert(), nb::arg("status").noconvert())
+                    "n_nonzero"_a, "tol"_a, "workspace"_a, nb::arg("stop").noconvert(), nb::arg("counts").noconvert(),
+                    nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("energy").noconvert(),
+                    nb::arg("status").noconvert())
         .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
         .def_prop_ro("n_features", &Plan<T>::n_features)
         .def_prop_ro("has_gram", &Plan<T>::has_gram);

@@ -11,8 +11,9 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> kTable = {
-    kPanelWidth<T>, pack<T>, gram_rows<T>, gram_scratch<T>, encode<T>, encode_scratch<T>,
-    encode_support<T>, encode_support_scratch<T>, accumulate<T>, sweep<T>, sequential<T>,
+    kPanelWidth<T>, pack<T>,           gram_rows<T>,      gram_scratch<T>,
+    encode<T>,      encode_scratch<T>, encode_support<T>, encode_support_scratch<T>,
+    accumulate<T>,  sweep<T>,          sequential<T>,
 };
 
 }  // namespace

@@ -64,11 +64,11 @@ struct Codes {
 // The views that one code explains, side by side as everywhere here, but not scaled by their weights.
 struct Layout {
     index_t n_views;
-    const index_t *starts;    // n_views + 1 first columns
-    const double *weights;    // of the views
-    bool joint;               // atoms have norm 1 over all views (weighted), not in each view
+    const index_t *starts;  // n_views + 1 first columns
+    const double *weights;  // of the views
+    bool joint;             // atoms have norm 1 over all views (weighted), not in each view
     index_t n_atoms, n_features;
-    index_t n_fixed;          // the first atoms are not changed
+    index_t n_fixed;  // the first atoms are not changed
 };
 
 // Codes by columns: the samples that use an atom, and their coefficients.
@@ -106,8 +106,8 @@ struct Kernels {
     // Adds the upper triangle of C^T C to a (n_atoms, n_atoms), C^T X to b (n_atoms, n_features) and the number of
     // samples that use each atom to uses.
     void (*accumulate)(index_t n, index_t n_views, const View<T> *views, const std::int32_t *counts,
-                       const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a, T *b,
-                       index_t *uses);
+                       const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a,
+                       T *b, index_t *uses);
 
     // One sweep over atoms first..last-1 with frozen codes; a is symmetric. Changes atoms (n_atoms, n_features).
     void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);

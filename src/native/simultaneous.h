@@ -97,7 +97,8 @@ class SupportEncoder {
 
     double score(index_t k) const {
         double sum = 0;
-        for (index_t v = 0; v < n_views_; ++v) sum += static_cast<double>(views_[v].a[k]) * static_cast<double>(views_[v].a[k]);
+        for (index_t v = 0; v < n_views_; ++v)
+            sum += static_cast<double>(views_[v].a[k]) * static_cast<double>(views_[v].a[k]);
         return sum;
     }
 
@@ -188,8 +189,7 @@ index_t encode_support_scratch(index_t n_views, const Dictionary<T> *dictionarie
 
 template <class T>
 index_t encode_support(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits, index_t n,
-                       const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes,
-                       T *const *values) {
+                       const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes, T *const *values) {
     constexpr index_t kMostViews = 64;
     T *next[kMostViews];
     Arena arena(scratch);

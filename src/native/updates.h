@@ -36,8 +36,7 @@ template <class T>
 bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
     double joint = 0;
     for (index_t v = 0; v < layout.n_views; ++v)
-        joint += layout.weights[v] *
-                 squared_norm(layout.starts[v + 1] - layout.starts[v], fresh + layout.starts[v]);
+        joint += layout.weights[v] * squared_norm(layout.starts[v + 1] - layout.starts[v], fresh + layout.starts[v]);
     if (!(joint > 0) || !__builtin_isfinite(joint)) return false;
     for (index_t v = 0; v < layout.n_views; ++v) {
         const index_t start = layout.starts[v], size = layout.starts[v + 1] - start;
@@ -91,8 +90,7 @@ void sequential(const Layout &layout, index_t first, index_t last, index_t n_sam
         for (index_t v = 0; v < layout.n_views; ++v) {
             const T w = static_cast<T>(layout.weights[v]);
             for (index_t f = layout.starts[v]; f < layout.starts[v + 1]; ++f) weighted[f] = w * atom[f];
-            norm += layout.weights[v] *
-                    squared_norm(layout.starts[v + 1] - layout.starts[v], atom + layout.starts[v]);
+            norm += layout.weights[v] * squared_norm(layout.starts[v + 1] - layout.starts[v], atom + layout.starts[v]);
         }
         const T inverse = static_cast<T>(1 / norm), overlap = dot(p, old, weighted);
         for (index_t j = start; j < stop; ++j) {

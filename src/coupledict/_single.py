@@ -1,0 +1,184 @@
+"""Dictionary learning for a single view: the face of the same engine that scikit-learn knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._base import ViewLearner, rebuild
+from ._loop import Record, State
+from ._pursuit import Pursuit
+from ._schedule import Growth, Schedule
+from ._views import Array
+
+
+class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ViewLearner):  # type: ignore[misc]
+    """Learn a dictionary over which samples have sparse codes.
+
+    Minimises ``||X - C @ D||_F^2`` over a dictionary D with atoms of norm 1 and codes C with at most T nonzeros a
+    sample. It is :class:`CoupledDictionaryLearning` with a single view, as a scikit-learn transformer. With
+    ``update="sequential"`` it is approximate K-SVD [1]_, with ``"ksvd"`` K-SVD, with ``"mod"`` the method of optimal
+    directions; the default reaches their error sooner.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of atoms. Four times the features if left out, at most 256 unless there are more features.
+    n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, init, unused_atoms, constant_atom, stop_tol, \
+warm_start, n_jobs, random_state, verbose, callback
+        As in :class:`CoupledDictionaryLearning`; `init` may be one array.
+    sparse_output : bool, default=True
+        Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The dictionary; atoms are rows of norm 1.
+    history_, n_iter_
+        As in :class:`CoupledDictionaryLearning`.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Names of the features, where X had them.
+
+    References
+    ----------
+    .. [1] R. Rubinstein, M. Zibulevsky and M. Elad, "Efficient Implementation of the K-SVD Algorithm using Batch
+       Orthogonal Matching Pursuit", Technical Report CS-2008-08, Technion, 2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from coupledict import DictionaryLearning
+    >>> X = load_digits().data
+    >>> learner = DictionaryLearning(128, n_nonzero_coefs=6, random_state=0).fit(X)
+    >>> learner.score(X) > 0.95
+    True
+    """
+
+    # With one view there is nothing to couple, weigh or normalise together.
+    normalize = "views"
+    coupling = "code"
+    view_weights = None
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        max_iter: int = 30,
+        schedule: Schedule = "auto",
+        growth: Growth = "auto",
+        update: str = "statistics",
+        pursuit: Pursuit = "omp",
+        init: Any = "auto",
+        unused_atoms: str = "keep",
+        constant_atom: bool = False,
+        sparse_output: bool = True,
+        stop_tol: float = 0.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callable[[State], object] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.tol = tol
+        self.max_iter = max_iter
+        self.schedule = schedule
+        self.growth = growth
+        self.update = update
+        self.pursuit = pursuit
+        self.init = init
+        self.unused_atoms = unused_atoms
+        self.constant_atom = constant_atom
+        self.sparse_output = sparse_output
+        self.stop_tol = stop_tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._learn([self._validate(X, reset=True)])
+        return self
+
+    def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+        """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`."""
+        first = not hasattr(self, "components_")
+        self._learn_more([self._validate(X, reset=first)], forgetting=0.0)
+        return self
+
+    def _validate(self, X: object, *, reset: bool) -> Array:
+        kinds = [np.float64, np.float32]
+        return np.asarray(validate_data(self, X, dtype=kinds, reset=reset, ensure_min_features=1))
+
+    @property
+    def _view_components(self) -> list[Array]:
+        return [self.components_]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _keep(self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record]) -> None:
+        super()._keep(components, weights, history)
+        self.components_ = components[0]
+
+    def transform(self, X: npt.ArrayLike) -> csr_array | npt.NDArray[Any]:
+        """Code samples.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
+        """
+        check_is_fitted(self, "components_")
+        codes, _ = self._encode([0], [self._validate(X, reset=False)])
+        return codes[0] if self.sparse_output else codes[0].toarray()
+
+    def inverse_transform(self, codes: Any) -> Array:
+        """Rebuild samples from sparse or dense codes of shape (n_samples, n_components)."""
+        check_is_fitted(self, "components_")
+        return rebuild(codes, self.components_)
+
+    def score(self, X: npt.ArrayLike, y: object = None) -> float:
+        """Return the share of the energy of the samples that their codes explain; 1 is perfect."""
+        check_is_fitted(self, "components_")
+        return float(self._explained([0], [self._validate(X, reset=False)]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that :func:`coupledict.load` reads; see there."""
+        from ._saving import save_learner
+
+        check_is_fitted(self, "components_")
+        save_learner(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
