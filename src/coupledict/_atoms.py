@@ -58,8 +58,8 @@ class AtomGroup:
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
     def split(self, dtype: np.dtype[Any]) -> list[Array]:
-        """Return one array of atoms a view."""
-        return [np.ascontiguousarray(self.atoms[:, self.columns(i)], dtype=dtype) for i in range(len(self.views))]
+        """Return one array of atoms a view, copied."""
+        return [self.atoms[:, self.columns(i)].astype(dtype, order="C") for i in range(len(self.views))]
 
     def normalize(self, which: npt.NDArray[Any]) -> None:
         """Bring some atoms to norm 1; zero atoms stay zero."""

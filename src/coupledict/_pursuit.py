@@ -100,6 +100,7 @@ class Coder:
         self.dtype = dtype
         self._n_features = sum(widths)
         self._scales = scales.tolist()
+        self._top_weight = top
         self._kernel_tol = -1.0 if tol is None else tol / top
         self._ols = pursuit == "ols"
         self._make = _native.Plan32 if dtype == np.float32 else _native.Plan64
@@ -150,6 +151,7 @@ class Coder:
             )
         else:
             written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
+        energy *= self._top_weight
         return _passes.Part(counts, indices[:written], [piece[:written] for piece in values])
 
 

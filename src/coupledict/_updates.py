@@ -181,13 +181,28 @@ class Ksvd(CodeUpdate):
                         atoms[t] = group.atoms[t]
                     continue
                 error = residual[samples] + np.outer(values[users], atoms[t])
-                direction = leading_direction(error * np.sqrt(weights, dtype=error.dtype), atoms[t] * np.sqrt(weights))
-                group.replace(np.array([t]), (direction / np.sqrt(weights))[None])
+                scales = np.sqrt(weights).astype(error.dtype)
+                direction = leading_direction(error * scales, atoms[t] * scales)
+                # The best coefficients, and the atom that is least squares for them; also where a weight is zero.
+                fresh = ((error * scales) @ direction) @ error.astype(np.float64)
+                if not fresh.any():
+                    continue
+                rows = np.where(_nonzero_views(group, fresh), fresh, group.atoms[t])
+                group.replace(np.array([t]), rows[None])
                 atoms[t] = group.atoms[t]
                 weighted = (weights * atoms[t]).astype(error.dtype)
-                values[users] = error @ weighted / (weighted @ atoms[t])
+                values[users] = error @ weighted / max(float(weighted @ atoms[t]), np.finfo(error.dtype).tiny)
                 residual[samples] = error - np.outer(values[users], atoms[t])
         return columns.tocsr()
+
+
+def _nonzero_views(group: AtomGroup, row: Array) -> npt.NDArray[np.bool_]:
+    """Tell for each column whether the row has a direction in its view; normalised jointly, zero is one too."""
+    if group.joint:
+        return np.ones(row.size, bool)
+    sizes = np.diff(group.starts)
+    alive = [bool(np.any(row[group.columns(i)] != 0)) for i in range(len(group.views))]
+    return np.repeat(alive, sizes)
 
 
 def leading_direction(error: Array, guess: Array) -> npt.NDArray[np.float64]:
