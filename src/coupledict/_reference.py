@@ -112,3 +112,58 @@ def sparse_encode(
         chosen, coefficients = encode_signal(x, unit, limit, tol, pursuit, dtype)
         code[chosen] = coefficients / norms[chosen]
     return codes
+
+
+def encode_signal_support(
+    xs: Sequence[Vector], units: Sequence[Matrix], n_nonzero: int, tol: float | None, dtype: npt.DTypeLike
+) -> tuple[list[int], list[Vector]]:
+    """Return the atoms that the views of one signal share, in order, and the coefficients of each view.
+
+    Simultaneous OMP: the atom with the largest sum over the views of squared correlations comes next, and each view
+    has its own least squares. In a view where an atom depends on those before, its coefficient is 0.
+    """
+    n_features = sum(x.size for x in xs)
+    noise = noise_share(dtype, n_features) ** 2 * sum(float(x @ x) for x in xs)
+    chosen: list[int] = []
+    own: list[list[int]] = [[] for _ in xs]  # the chosen atoms that are independent in each view
+    coefficients = [np.zeros(0) for _ in xs]
+    residuals = list(xs)
+    while len(chosen) < n_nonzero and not (tol is not None and sum(float(r @ r) for r in residuals) <= tol):
+        left = [remaining_norms(unit, mine) for unit, mine in zip(units, own, strict=True)]
+        usable = np.any([norms > pivot_guard(dtype) for norms in left], axis=0)
+        usable[chosen] = False
+        worth = np.where(usable, sum((unit @ r) ** 2 for unit, r in zip(units, residuals, strict=True)), 0)
+        best = int(np.argmax(worth))
+        if worth[best] <= noise:
+            break
+        chosen.append(best)
+        for v, (unit, x) in enumerate(zip(units, xs, strict=True)):
+            if left[v][best] > pivot_guard(dtype):
+                own[v].append(best)
+            solved = np.asarray(np.linalg.lstsq(unit[own[v]].T, x, rcond=None)[0], float)
+            residuals[v] = x - solved @ unit[own[v]]
+            coefficients[v] = np.array([solved[own[v].index(k)] if k in own[v] else 0.0 for k in chosen])
+    return chosen, coefficients
+
+
+def sparse_encode_support(
+    Xs: Sequence[npt.ArrayLike],
+    dictionaries: Sequence[npt.ArrayLike],
+    *,
+    n_nonzero_coefs: int,
+    tol: float | None = None,
+    view_weights: npt.ArrayLike | None = None,
+    dtype: npt.DTypeLike = np.float64,
+) -> list[npt.NDArray[Any]]:
+    """Code views that share their atoms but not their coefficients; returns dense codes, one array a view."""
+    scales = np.sqrt(np.ones(len(Xs)) if view_weights is None else np.asarray(view_weights, float))
+    signals = [np.asarray(X, float) * scale for X, scale in zip(Xs, scales, strict=True)]
+    pairs = [unit_atoms(np.asarray(d, float) * scale) for d, scale in zip(dictionaries, scales, strict=True)]
+    units = [unit for unit, _ in pairs]
+    limit = min(n_nonzero_coefs, *(min(unit.shape) for unit in units))
+    codes = [np.zeros((signals[0].shape[0], unit.shape[0])) for unit in units]
+    for i in range(signals[0].shape[0]):
+        chosen, coefficients = encode_signal_support([x[i] for x in signals], units, limit, tol, dtype)
+        for code, values, (_, norms) in zip(codes, coefficients, pairs, strict=True):
+            code[i, chosen] = values / np.where(norms[chosen] > 0, norms[chosen], 1)
+    return codes
