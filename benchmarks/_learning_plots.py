@@ -67,7 +67,7 @@ def curve_panels(
     columns = min(columns, len(panels))
     n_rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
-        n_rows, columns, figsize=(6.6 * columns, 3.7 * n_rows + 1.5), squeeze=False, layout="constrained"
+        n_rows, columns, figsize=(max(6.6 * columns, 8.4), 3.7 * n_rows + 1.5), squeeze=False, layout="constrained"
     )
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
@@ -83,13 +83,13 @@ def curve_panels(
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=4,
+        ncols=4 if columns > 1 else 3,
         frameon=False,
         fontsize=9,
         labelcolor=INK,
         handlelength=2.6,
     )
-    figure.suptitle(title, fontsize=14, fontweight="bold", color=INK, x=0.01, ha="left")
+    figure.suptitle(title, fontsize=14 if columns > 1 else 12, fontweight="bold", color=INK, x=0.01, ha="left")
     figure.savefig(path, dpi=150, facecolor="white")
     plt.close(figure)
 

@@ -92,13 +92,13 @@ class Contest:
         traces = self.seeds() if name == DEFAULT else [trace for trace in self.traces if trace.name == name]
         return float(np.median([trace.final for trace in traces])) if traces else None
 
-    def sooner(self, name: str) -> tuple[float, bool] | None:
-        """Return how many times sooner than a learner the default was, and whether that is only a lower bound.
+    def sooner(self, name: str, ours: str = DEFAULT) -> tuple[float, bool] | None:
+        """Return how many times sooner than a learner ours was, and whether that is only a lower bound.
 
-        A learner that never reached the target is counted with all the time it took. 0 where the default
-        did not reach it.
+        A learner that never reached the target is counted with all the time it took. 0 where ours did not
+        reach it.
         """
-        mine, other = self.named(DEFAULT), self.named(name)
+        mine, other = self.named(ours), self.named(name)
         if mine is None or other is None:
             return None
         if mine.to_target is None:

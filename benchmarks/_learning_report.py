@@ -73,6 +73,8 @@ def check_goals(run: Run) -> list[Goal]:
         goals += _sooner(contests, KSVD, 50.0, label)
         for name in (LETTER, MOD, *PEERS):
             goals += _sooner(contests, name, 1.0, label)
+        for name in PEERS:
+            goals += _sooner(contests, name, 1.0, label, JOINT)
     goals += [goal for name in RIVALS for goal in _final(run.contests, name, DEFAULT)]
     goals += [goal for name in PEERS for goal in _final(run.contests, name, JOINT)]
     return [*goals, *_memory_goals(run.memory), *_identity_goals(run.identities)]
@@ -89,14 +91,15 @@ def _iteration_goals(rows: list[Iteration]) -> list[Goal]:
     return goals
 
 
-def _sooner(contests: Sequence[Contest], name: str, factor: float, label: str) -> list[Goal]:
-    found = [(*ratio, contest.key) for contest in contests if (ratio := contest.sooner(name)) is not None]
+def _sooner(contests: Sequence[Contest], name: str, factor: float, label: str, ours: str = DEFAULT) -> list[Goal]:
+    found = [(*ratio, contest.key) for contest in contests if (ratio := contest.sooner(name, ours)) is not None]
     if not found:
         return []
     value, bound, where = min(found)
-    measured = "default: target missed" if value == 0 else f"{'> ' if bound else ''}{value:.1f}x"
+    measured = "target missed" if value == 0 else f"{'> ' if bound else ''}{value:.1f}x"
     reached = value > 1.0 if factor == 1.0 else value >= factor
-    return [Goal(f"time to quality at {label}: sooner than {name}", f"{factor:g}x", measured, where, reached)]
+    asked = "> 1x" if factor == 1.0 else f"{factor:g}x"
+    return [Goal(f"time to quality at {label}: {name} / {ours}", asked, measured, where, reached)]
 
 
 def _final(contests: Sequence[Contest], rival: str, mine: str) -> list[Goal]:
@@ -183,8 +186,9 @@ def print_contest(contest: Contest) -> None:
             ]
         )
     headers = ["learner", "to target", "/ default", "runs", "final", "against target", "best", "whole run", "points"]
-    last = "recovered" if any(trace.recovered is not None for trace in contest.traces) else ""
-    print(table([*headers, last], lines))
+    if contest.traces[0].recovered is not None:
+        headers.append("recovered")
+    print(table(headers, [line[: len(headers)] for line in lines]))
     seeds = contest.seeds()
     if len(seeds) > 1:
         times = ", ".join("-" if trace.to_target is None else duration(trace.to_target) for trace in seeds)

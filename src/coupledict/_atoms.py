@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._passes import one_blas_thread
 from ._views import Array
 
 
@@ -80,10 +81,8 @@ class AtomGroup:
 
     def view_energies(self, energies: Array, a: Array, b: Array) -> npt.NDArray[np.float64]:
         """Return ||X_v - C D_v||^2 for each view from its energy ||X_v||^2, A = C^T C and B = C^T X."""
-        left = energies - 2 * np.array([np.vdot(b[:, c], self.atoms[:, c]) for c in self._all_columns()])
-        product = a @ self.atoms
-        left += np.array([np.vdot(product[:, c], self.atoms[:, c]) for c in self._all_columns()])
-        return np.asarray(np.maximum(left, 0), np.float64)
-
-    def _all_columns(self) -> list[slice]:
-        return [self.columns(i) for i in range(len(self.views))]
+        with one_blas_thread():
+            change = a @ self.atoms
+        change -= 2 * b
+        change *= self.atoms
+        return np.asarray(np.maximum(energies + np.add.reduceat(change.sum(axis=0), self.starts[:-1]), 0), np.float64)

@@ -132,7 +132,11 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 raise ValueError("warm_start needs views and n_components as in the fit before; set warm_start=False.")
         else:
             init = [self.init] if len(views) == 1 and isinstance(self.init, np.ndarray) else self.init
-            arrays = _init.start(_init.check_init(init, widths, n_components), views, n_components, rng)
+            # Samples are the better start where the number of atoms is limited, and cosines where a tolerance drives
+            # the codes (benchmarks/learning.py); the paper's updates start from cosines, as the paper does.
+            cosines = self.tol is not None or self.update != "statistics"
+            kind = _init.check_init(init, widths, n_components, cosines=cosines)
+            arrays = _init.start(kind, views, n_components, rng)
             if self.constant_atom:
                 arrays = [np.vstack([np.full((1, a.shape[1]), 1.0), a[: n_components - 1]]) for a in arrays]
         numbers = list(range(len(views)))
@@ -175,6 +179,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 self._limit([view.shape[1] for view in views], n_components),
                 self.max_iter,
                 has_tol=self.tol is not None,
+                growing=growth is not None,
             ),
             sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components),
             tol=self.tol,

@@ -69,13 +69,16 @@ def _suits_dct(widths: Sequence[int], n_components: int) -> bool:
     return n_components >= widths[0] and max(down, across) <= 2 * min(down, across)
 
 
-def check_init(init: Any, widths: Sequence[int], n_components: int) -> Any:
-    """Return the kind of start, with "auto" decided, or the given arrays; raise where it cannot work."""
+def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: bool = True) -> Any:
+    """Return the kind of start, with "auto" decided, or the given arrays; raise where it cannot work.
+
+    `cosines` says whether "auto" may be the cosine dictionary, where the views suit it.
+    """
     if isinstance(init, str):
         if init not in INITS:
             raise ValueError(f"Expected init to be one of {INITS} or a list of arrays, got {init!r}.")
         if init == "auto":
-            return "dct" if _suits_dct(widths, n_components) else "samples"
+            return "dct" if cosines and _suits_dct(widths, n_components) else "samples"
         if init == "dct" and any(_square_side(width) is None for width in widths):
             raise ValueError(
                 f"Expected square patches for init='dct', got views of {list(widths)} features."

@@ -58,13 +58,14 @@ class CoupledDictionaryLearning(ViewLearner):
         Stop coding a sample when its squared joint residual is at most `tol` (the paper's epsilon, a squared norm).
     max_iter : int, default=30
         Iterations.
-    schedule : {"auto", "linear", "constant"}, callable or list of int, default="auto"
+    schedule : {"auto", "linear", "half", "constant"}, callable or list of int, default="auto"
         Most atoms a sample may use in each iteration. ``"linear"`` rises from 1 to the limit (the paper's section
-        II-C); ``"auto"`` takes it unless `tol` is given, where it does harm. A callable gets
+        II-C), ``"half"`` does so in the first half of the iterations. ``"auto"`` is ``"half"`` with growing samples and
+        ``"linear"`` without, but ``"constant"`` where `tol` is given, for there the rise does harm. A callable gets
         ``(iteration, max_iter, limit)``.
     growth : {"auto", None} or callable, default="auto"
         Samples that each pass sees. ``"auto"`` with ``update="statistics"`` grows geometrically from a fiftieth to all,
-        in slices of the shuffled samples; None is all samples in every pass, and what ``"auto"`` means for the other
+        in slices spread over all samples; None is all samples in every pass, and what ``"auto"`` means for the other
         updates. A callable gets ``(iteration, max_iter, n_samples)``.
     update : {"statistics", "sequential", "ksvd", "mod"}, default="statistics"
         How atoms change: from sums with frozen codes; by the paper's rank-1 update, which repairs coefficients and
@@ -72,8 +73,9 @@ class CoupledDictionaryLearning(ViewLearner):
     pursuit : {"omp", "ols"}, default="omp"
         As in :func:`coupledict.sparse_encode`.
     init : {"auto", "dct", "samples", "random"} or list of arrays, default="auto"
-        Where learning starts. ``"auto"`` is the cosine dictionary where all views are square patches of one size, and
-        paired samples otherwise.
+        Where learning starts. ``"auto"`` is the cosine dictionary where all views are square patches of one size and
+        either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
+        start there.
     normalize : {"views", "joint"}, default="views"
         Norm 1 of each atom in each view (the paper), or over all views, weighted.
     coupling : {"code", "support"}, default="code"
@@ -85,8 +87,7 @@ class CoupledDictionaryLearning(ViewLearner):
     unused_atoms : {"keep", "late", "worst", "mean"}, default="keep"
         What becomes of atoms that no sample used: they stay; worst represented samples take their place in the second
         half of the iterations, or in all; or the mean residual does (the paper's rule, only with updates that keep
-        residuals). The paper's rule makes all atoms that are unused at the same time equal, and with the linear
-        schedule about half of the dictionary collapses into one atom.
+        residuals). With the default update and start hardly any atom is unused and the rules tie.
     constant_atom : bool, default=False
         Make the first atom constant in each view (DC) and leave it so.
     refit : bool, default=True

@@ -15,7 +15,7 @@ from ._atoms import AtomGroup
 from ._passes import Samples, Sums
 from ._progress import Progress
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
-from ._schedule import Slices
+from ._schedule import Order
 from ._unused import UnusedRule
 from ._updates import CodeUpdate, Statistics, SumUpdate, Update
 from ._views import Array
@@ -150,15 +150,17 @@ class Loop:
         """
         settings = self.settings
         n_iter = len(settings.limits)
-        slices = None if settings.sizes is None else Slices(self.views[0].shape[0], rng)
+        everything = None if settings.sizes is None else Order.random(self.views[0].shape[0], rng)
+        place = 0
         seconds = 0.0
         for iteration, limit in enumerate(settings.limits):
             before = [group.atoms.copy() for group in self.groups]
             began = time.perf_counter()
             try:
                 order = None
-                if slices is not None and settings.sizes is not None:
-                    order = slices.take(int(settings.sizes[iteration]))
+                if everything is not None and settings.sizes is not None:
+                    order = everything.slice(place, int(settings.sizes[iteration]))
+                    place += order.size
                 samples = Samples(self.views, self.dtype, order)
                 outcome = self._iterate(samples, int(limit), iteration, n_iter)
             except BaseException:
@@ -214,7 +216,10 @@ class Loop:
         found = _passes.statistics(coder, samples, self.settings.n_jobs, n_worst=n_worst)
         energies = np.zeros(len(self.views))
         for group, sums in zip(self.groups, found.sums, strict=True):
-            energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
+            if len(self.views) == 1:
+                energies[0] = found.energy / self.settings.weights[0]
+            else:
+                energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
             update.apply(group, sums)
         return _Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
 

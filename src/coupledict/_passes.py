@@ -13,12 +13,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 from . import _native
 from ._levels import active_level
@@ -26,6 +28,7 @@ from ._views import Array, read_rows
 
 if TYPE_CHECKING:
     from ._pursuit import Coder
+    from ._schedule import Order
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
 LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
@@ -118,6 +121,23 @@ def in_order(
             ended.acquire()
 
 
+_blas: ThreadpoolController | None = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold NumPy's and SciPy's matrix products to one thread.
+
+    The products here are small: a second thread would cost more than it brings, its workers go on spinning for
+    milliseconds afterwards on a core that a pass wants, and the bits of the result must not depend on the machine.
+    """
+    global _blas  # noqa: PLW0603
+    if _blas is None:
+        _blas = ThreadpoolController()
+    with _blas.limit(limits=1):
+        yield
+
+
 class Workspaces:
     """Scratch memory for kernels, one piece a thread at work, kept from chunk to chunk."""
 
@@ -180,7 +200,7 @@ class Samples:
 
     views: list[Array]
     dtype: np.dtype[Any]
-    order: npt.NDArray[np.int64] | None = None
+    order: Order | None = None
 
     def __len__(self) -> int:
         return int(self.views[0].shape[0]) if self.order is None else self.order.size
@@ -189,12 +209,12 @@ class Samples:
         """Return rows start..stop-1 of every view."""
         if self.order is None:
             return [read_rows(view, start, stop, self.dtype) for view in self.views]
-        chosen = self.order[start:stop]
+        chosen = self.order.numbers(start, stop)
         return [np.ascontiguousarray(view[chosen], dtype=self.dtype) for view in self.views]
 
     def number(self, row: int) -> int:
         """Return the place of a row in the views."""
-        return row if self.order is None else int(self.order[row])
+        return row if self.order is None else int(self.order.numbers(row, row + 1)[0])
 
 
 def check_rows(samples: Samples, start: int, status: npt.NDArray[np.uint8]) -> None:

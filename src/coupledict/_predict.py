@@ -14,8 +14,9 @@ import numpy.typing as npt
 import scipy.linalg
 
 from . import _passes
-from ._passes import Samples
+from ._passes import Samples, one_blas_thread
 from ._pursuit import Coder, Pursuit
+from ._schedule import Order
 from ._views import Array
 
 SAMPLES_PER_ATOM = 64  # more samples than this for each atom do not change the regression enough to pay for
@@ -32,7 +33,8 @@ def ridge(a: Array, b: Array, alpha: float) -> npt.NDArray[np.float64]:
     """Solve (A + alpha * mean(diag A) * I) W = B."""
     penalty = alpha * float(np.mean(np.diag(a))) if a.size else 0.0
     left = a + max(penalty, np.finfo(float).tiny) * np.eye(a.shape[0])
-    return np.asarray(scipy.linalg.solve(left, b, assume_a="pos"))
+    with one_blas_thread():
+        return np.asarray(scipy.linalg.solve(left, b, assume_a="pos"))
 
 
 def refit(
@@ -51,7 +53,7 @@ def refit(
     """Return, for each set of source views, a refitted dictionary for each view that is not in it."""
     n, n_components = views[0].shape[0], components[0].shape[0]
     size = min(n, SAMPLES_PER_ATOM * n_components)
-    order = None if size == n else np.sort(rng.permutation(n)[:size])
+    order = None if size == n else Order.random(n, rng).slice(0, size)
     fitted: dict[tuple[int, ...], dict[int, Array]] = {}
     for sources in source_sets(len(views)):
         chosen = list(sources)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,23 +16,28 @@ Growth: TypeAlias = str | Callable[[int, int, int], int] | None
 FIRST_SHARE = 50  # the first pass of growth="auto" sees one sample in fifty: benchmarks/learning.py, part growth
 
 
-def sparsity_limits(schedule: Schedule, limit: int, n_iter: int, *, has_tol: bool) -> npt.NDArray[np.int64]:
+def sparsity_limits(
+    schedule: Schedule, limit: int, n_iter: int, *, has_tol: bool, growing: bool
+) -> npt.NDArray[np.int64]:
     """Return the most atoms a sample may use, for each iteration.
 
-    ``"linear"`` is the paper's schedule (section II-C): equally spaced numbers from 1 to the limit. ``"auto"`` takes it
-    where the number of atoms is the rule that ends coding, and a constant limit where a tolerance is: there the early
-    iterations of the linear schedule turn atoms into coarse prototypes that later ones do not mend.
+    ``"linear"`` is the paper's schedule (section II-C): equally spaced numbers from 1 to the limit. ``"half"`` climbs
+    in the first half of the iterations and stays: with growing samples the early iterations are cheap anyway.
+    ``"auto"`` takes one of them where the number of atoms is the rule that ends coding, and a constant limit where a
+    tolerance is: there the early iterations turn atoms into coarse prototypes that later ones do not mend.
     """
     if isinstance(schedule, str):
         if schedule == "auto":
-            schedule = "constant" if has_tol else "linear"
-        if schedule == "constant":
+            schedule = "constant" if has_tol else "half" if growing else "linear"
+        if schedule not in ("linear", "half", "constant"):
+            raise ValueError(
+                "Expected schedule to be 'auto', 'linear', 'half', 'constant', a callable or a list of limits,"
+                f" got {schedule!r}."
+            )
+        if schedule == "constant" or n_iter == 1:
             return np.full(n_iter, limit)
-        if schedule == "linear":
-            return np.round(np.linspace(1, limit, n_iter)).astype(np.int64) if n_iter > 1 else np.full(n_iter, limit)
-        raise ValueError(
-            f"Expected schedule to be 'auto', 'linear', 'constant', a callable or a list of limits, got {schedule!r}."
-        )
+        climbing = np.linspace(1, limit, n_iter if schedule == "linear" else n_iter // 2 + 1)
+        return np.round(np.append(climbing, np.full(n_iter - climbing.size, limit))).astype(np.int64)
     if callable(schedule):
         limits = np.array([schedule(k, n_iter, limit) for k in range(n_iter)])
     else:
@@ -64,15 +71,34 @@ def sample_sizes(growth: Growth, n_samples: int, n_iter: int, n_components: int)
     return np.minimum(sizes, n_samples)
 
 
-class Slices:
-    """Consecutive slices of the shuffled samples, of the sizes asked for; after the last sample comes the first."""
+@dataclass(frozen=True)
+class Order:
+    """Samples spread evenly over all of them, without a list of their numbers.
 
-    def __init__(self, n_samples: int, rng: np.random.Generator) -> None:
-        self._order = rng.permutation(n_samples)
-        self._next = 0
+    Place i is sample ``(first + i * step) mod n``. The step is near the golden section of n and has no divisor in
+    common with it: any run of places is spread over the whole, every sample comes once before the first comes again,
+    and nothing grows with the number of samples.
+    """
 
-    def take(self, size: int) -> npt.NDArray[np.int64]:
-        """Return the next `size` samples."""
-        chosen = np.take(self._order, np.arange(self._next, self._next + size), mode="wrap")
-        self._next = (self._next + size) % self._order.size
-        return chosen
+    n_samples: int
+    step: int
+    first: int
+    size: int
+
+    @classmethod
+    def random(cls, n_samples: int, rng: np.random.Generator) -> Order:
+        """Draw an order of all samples."""
+        spread = n_samples // 64
+        step = max(1, round(n_samples * (math.sqrt(5) - 1) / 2) + int(rng.integers(-spread, spread + 1)))
+        while math.gcd(step, n_samples) != 1:
+            step += 1
+        return cls(n_samples, step, int(rng.integers(n_samples)), n_samples)
+
+    def slice(self, start: int, size: int) -> Order:
+        """Return `size` places from `start` on; after the last comes the first."""
+        first = (self.first + (start % self.n_samples) * self.step) % self.n_samples
+        return Order(self.n_samples, self.step, first, size)
+
+    def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Return the samples at places start..stop-1."""
+        return (self.first + np.arange(start, stop, dtype=np.int64) * self.step) % self.n_samples

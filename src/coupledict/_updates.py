@@ -15,12 +15,11 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
-from threadpoolctl import threadpool_limits
 
 from . import _native
 from ._atoms import AtomGroup
 from ._levels import active_level
-from ._passes import Sums
+from ._passes import Sums, one_blas_thread
 from ._views import Array
 
 ATOMS_PER_CALL = 32  # a kernel returns to Python this often, where an interrupt is heard
@@ -103,7 +102,7 @@ class Mod(SumUpdate):
         fixed = slice(0, group.n_fixed)
         right = sums.b[free] - sums.a[free, fixed] @ group.atoms[fixed]
         left = sums.a[np.ix_(free, free)]
-        with threadpool_limits(1):
+        with one_blas_thread():
             solved = self._solve(left, right)
         rows = group.atoms[free].copy()
         for i in range(len(group.views)):
@@ -171,7 +170,7 @@ class Ksvd(CodeUpdate):
         values = columns.data
         weights = np.repeat(group.weights, np.diff(group.starts))
         atoms = group.atoms.astype(residual.dtype)
-        with threadpool_limits(1):  # the products are small, and their bits must not depend on the machine's threads
+        with one_blas_thread():
             for t in range(group.n_fixed, atoms.shape[0]):
                 users = slice(columns.indptr[t], columns.indptr[t + 1])
                 samples = columns.indices[users]

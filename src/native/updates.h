@@ -48,6 +48,20 @@ bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
     return true;
 }
 
+// y -= sum_s scale[s] * rows[s] for n rows of length p, eight rows at a time so that y stays in registers.
+template <class T>
+void subtract_rows(index_t n, index_t p, const T *scale, const T *rows, T *y) {
+    index_t s = 0;
+    for (; s + 8 <= n; s += 8, rows += 8 * p) {
+        const T *c = scale + s;
+        for (index_t f = 0; f < p; ++f)
+            y[f] -= ((c[0] * rows[f] + c[1] * rows[f + p]) + (c[2] * rows[f + 2 * p] + c[3] * rows[f + 3 * p])) +
+                    ((c[4] * rows[f + 4 * p] + c[5] * rows[f + 5 * p]) +
+                     (c[6] * rows[f + 6 * p] + c[7] * rows[f + 7 * p]));
+    }
+    for (; s < n; ++s, rows += p) add_scaled(p, -scale[s], rows, y);
+}
+
 template <class T>
 void sweep(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms) {
     const index_t n = layout.n_atoms, p = layout.n_features;
@@ -55,8 +69,8 @@ void sweep(const Layout &layout, index_t first, index_t last, const T *a, const 
         const T *row = a + t * n;
         if (!(row[t] > 0)) continue;
         for (index_t f = 0; f < p; ++f) fresh[f] = b[t * p + f];
-        for (index_t s = 0; s < n; ++s)
-            if (s != t && row[s] != 0) add_scaled(p, -row[s], atoms + s * p, fresh);
+        subtract_rows(n, p, row, atoms, fresh);
+        add_scaled(p, row[t], atoms + t * p, fresh);
         replace_atom(layout, fresh, atoms + t * p);
     }
 }
