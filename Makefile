@@ -6,15 +6,17 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench sanitize lock clean
+.PHONY: help demo test lint format bench bench-learning sanitize package lock clean
 
 help:
-	@echo "make demo      code the patches of a photograph and draw what comes back (output/demo)"
+	@echo "make demo      learn paired atoms, predict a sharp picture from a blurred one (output/demo)"
 	@echo "make test      run the tests"
 	@echo "make lint      check style and types"
 	@echo "make format    rewrite files in the project's style"
-	@echo "make bench     measure against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
+	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
+	@echo "make bench-learning   the same for the learners; takes an hour or more"
 	@echo "make sanitize  run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@echo "make package   build a wheel in isolation, install it in a bare environment and use it"
 	@echo "make lock      pin the newest versions of all development dependencies"
 	@echo "make clean     remove the virtual environments and everything that was built"
 
@@ -55,6 +57,9 @@ format: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/sparse_coding.py --output output/benchmarks
 
+bench-learning: $(VENV)/.bench
+	$(BIN)/python benchmarks/learning.py --output output/benchmarks
+
 # A second environment, with instrumented kernels; Python itself is not instrumented, so the runtime is preloaded.
 $(VENV)-sanitize/.built: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)-sanitize
@@ -67,7 +72,16 @@ $(VENV)-sanitize/.built: $(SOURCES)
 sanitize: $(VENV)-sanitize/.built
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider tests/test_kernels.py
+		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider \
+		tests/test_kernels.py tests/test_support.py tests/test_updates.py
+
+# What a user does: an isolated build, installed in a bare environment, used once.
+package:
+	rm -rf dist $(VENV)-package
+	$(PYTHON) -m venv $(VENV)-package
+	$(VENV)-package/bin/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)-package/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt dist/*.whl
+	cd dist && ../$(VENV)-package/bin/python ../tests/minimal.py
 
 lock: $(BIN)/python
 	$(BIN)/python -m pip --quiet install pip-tools
@@ -76,4 +90,4 @@ lock: $(BIN)/python
 	sed -i "/^coupledict @/d;/^#/d;/^$$/d" constraints.txt
 
 clean:
-	rm -rf $(VENV) $(VENV)-sanitize build dist output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-package build dist output .pytest_cache .mypy_cache .ruff_cache

@@ -247,7 +247,10 @@ def test_a_sample_that_is_not_finite_is_named(Xs, value, update):
         (lambda m, Xs: m.transform([None, None]), "Expected at least one view in Xs, got only None"),
         (lambda m, Xs: m.transform(Xs[::-1]), r"Expected Xs\[0\] to have 6 features, as its dictionary has, got 9"),
         (lambda m, Xs: m.score([Xs[0], Xs[1][:5]]), r"same number of samples in every view, got 300 and 5"),
-        (lambda m, Xs: m.inverse_transform(np.ones((3, 11))), r"Expected codes of shape \(n_samples, 12\), got \(3, 11"),
+        (
+            lambda m, Xs: m.inverse_transform(np.ones((3, 11))),
+            r"Expected codes of shape \(n_samples, 12\), got \(3, 11",
+        ),
         (lambda m, Xs: m.predict(Xs, view=2), "Expected view to be the number of one of the 2 views, got 2"),
         (lambda m, Xs: m.predict(Xs, view=-3), "one of the 2 views, got -3"),
         (lambda m, Xs: m.predict(Xs, view=True), "one of the 2 views, got True"),
@@ -333,20 +336,19 @@ def test_growth(Xs):
 
 
 def test_passes_go_round_through_all_samples(rng):
-    """Three passes over a third of the samples see each sample once, and one pass a third: a NaN tells."""
+    """Three passes over a third of the samples see each sample once, and one pass sees a third: a NaN tells."""
 
     def notices(row, n_iter):
-        X = X_clean.copy()
+        X = clean.copy()
         X[row, 0] = np.nan
         learner = make(4, n_nonzero_coefs=1, max_iter=n_iter, growth=lambda k, n_iter, n: 20, refit=False)
         try:
             learner.fit([X])
         except ValueError as error:
-            assert f"in sample {row}." in str(error)
-            return True
+            return f"NaN or infinity in sample {row}." in str(error)
         return False
 
-    X_clean = rng.standard_normal((60, 5))
+    clean = rng.standard_normal((60, 5))
     assert all(notices(row, 3) for row in range(60))
     seen = [row for row in range(60) if notices(row, 1)]
     assert len(seen) == 20
@@ -391,6 +393,20 @@ def test_cosines(rng, monkeypatch):
             assert D[t] @ atom == pytest.approx(np.linalg.norm(atom))
     np.testing.assert_allclose(first, dct_dictionary((4, 4), 25))
     assert np.linalg.matrix_rank(dct_dictionary((4, 6), 24)) == 24, "a basis where there are as many atoms as pixels"
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_components", "kind", "words"),
+    [
+        ((4, 4), 0, ValueError, "Expected n_components to be at least 1, got 0"),
+        ((4, 4), 2.5, TypeError, "Expected n_components to be an integer, got 2.5"),
+        ((0, 4), 4, ValueError, "patch_shape"),
+        (16, 4, TypeError, "patch_shape"),
+    ],
+)
+def test_cosines_of_no_shape(shape, n_components, kind, words):
+    with pytest.raises(kind, match=words):
+        dct_dictionary(shape, n_components)
 
 
 def test_samples_start_with_pairs(Xs, monkeypatch):
@@ -584,6 +600,13 @@ def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
             np.testing.assert_allclose(atom, mean / np.linalg.norm(mean), rtol=1e-8)
 
 
+@pytest.mark.parametrize("update", ["sequential", "ksvd"])
+def test_a_mean_residual_of_zero_is_no_atom(Xs, update):
+    learner = make(update=update, unused_atoms="mean", refit=False).fit([np.zeros_like(X) for X in Xs])
+    for D in learner.components_:
+        np.testing.assert_allclose(norms(D), 1)
+
+
 # When learning ends
 
 
@@ -617,7 +640,7 @@ def test_warm_start_goes_on(Xs, coupling):
 
 def test_warm_start_needs_the_same_shapes(Xs):
     learner = make(warm_start=True).fit(Xs)
-    with pytest.raises(ValueError, match="warm_start needs views and n_components as in the fit before"):
+    with pytest.raises(ValueError, match=r"12 atoms to go on from the dictionaries that were learned, got .* and 13"):
         learner.set_params(n_components=13).fit(Xs)
 
 
@@ -660,15 +683,27 @@ def test_verbose_tells_each_iteration(Xs, capsys):
     assert capsys.readouterr().out == ""
 
 
+def fit_or_fail(learner, Xs):
+    """Fit; an interrupt that goes on fails the test and not the whole run."""
+    try:
+        learner.fit(Xs)
+    except KeyboardInterrupt:
+        pytest.fail("the interrupt went on")
+
+
+def fit_interrupted(learner, Xs, words):
+    with pytest.warns(UserWarning, match=words) as caught:
+        fit_or_fail(learner, Xs)
+    assert caught[0].filename == __file__, "the warning points at the call of fit"
+
+
 def test_an_interrupt_leaves_the_finished_iterations(Xs):
     def interrupt(state):
         if state.iteration == 3:
             raise KeyboardInterrupt
 
     learner = make(max_iter=9, callback=interrupt, schedule="constant", growth=None)
-    with pytest.warns(UserWarning, match="The fit was interrupted; the model is that of iteration 3 of 9") as caught:
-        learner.fit(Xs)
-    assert caught[0].filename == __file__, "the warning points at the call of fit"
+    fit_interrupted(learner, Xs, "The fit was interrupted; the model is that of iteration 3 of 9")
     assert_same_model(learner, make(max_iter=3, schedule="constant", growth=None).fit(Xs))
     assert learner.predict([Xs[0], None], view=1).shape == (300, 9)
     assert learner.n_features_in_ == [6, 9]
@@ -689,9 +724,22 @@ def test_an_interrupt_within_an_iteration_takes_it_back(Xs, monkeypatch, update)
     expected = make(max_iter=2, **parameters).fit(Xs)
     monkeypatch.setattr(Loop, "_iterate", interrupted)
     learner = make(max_iter=9, **parameters)
-    with pytest.warns(UserWarning, match="iteration 2 of 9"):
-        learner.fit(Xs)
+    fit_interrupted(learner, Xs, "iteration 2 of 9")
     assert_same_model(learner, expected)
+
+
+def test_an_interrupt_of_the_refit_leaves_the_dictionaries(Xs, monkeypatch):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    learner = make()
+    with monkeypatch.context() as patch:
+        patch.setattr("coupledict._predict.refit", interrupted)
+        fit_interrupted(learner, Xs, "interrupted")
+    assert_same_model(learner, make().fit(Xs))
+    expected = learner.transform([Xs[0], None]).toarray() @ learner.components_[1]
+    np.testing.assert_allclose(learner.predict([Xs[0], None], view=1), expected, atol=1e-12)
+    assert learner.partial_fit(Xs).n_iter_ == 5
 
 
 def test_an_interrupt_of_the_first_iteration_is_an_interrupt(Xs, monkeypatch):
@@ -856,7 +904,7 @@ def test_inverse_transform_and_score(Xs):
 
 @pytest.fixture
 def gained(rng):
-    """Noisy views of very different gains, which atoms of norm 1 in every view cannot tell; samples to learn and test."""
+    """Noisy views of very different gains, which atoms of norm 1 in every view cannot tell."""
     gains = np.array([[1.0], [0.3], [3.0]]) * rng.uniform(0.5, 1.5, (3, 12))
     Xs, start = planted_views(rng, n=900, widths=(16, 20, 14), noise=0.05, gains=gains)
     return [X[:600] for X in Xs], [X[600:] for X in Xs], start
@@ -869,8 +917,7 @@ def test_refit_predicts_better(gained, given, view):
     errors = []
     for refit in (True, False):
         learner = make(init=start, view_weights="balanced", schedule="constant", refit=refit).fit(Xs)
-        print(refit);errors.append(np.mean((learner.predict(known, view=view) - unseen[view]) ** 2) / np.mean(unseen[view] ** 2))
-    print(errors)
+        errors.append(np.mean((learner.predict(known, view=view) - unseen[view]) ** 2) / np.mean(unseen[view] ** 2))
     assert errors[0] < 0.25
     assert errors[0] < 0.5 * errors[1]
 
@@ -883,6 +930,15 @@ def test_refit_is_ridge_regression_on_codes_of_the_source(gained):
     atoms = np.linalg.solve(gram + 0.01 * np.mean(np.diag(gram)) * np.eye(12), codes.T @ Xs[2])
     expected = learner.transform([unseen[0], None, None]).toarray() @ atoms
     np.testing.assert_allclose(learner.predict([unseen[0], None, None], view=2), expected, atol=1e-10)
+
+
+def test_refit_without_a_penalty(rng):
+    """Atoms that no sample uses leave the regression singular; it has a solution all the same."""
+    Xs, _ = planted_views(rng, n=30)
+    learner = make(40, refit_alpha=0).fit(Xs)
+    codes = learner.transform([Xs[0], None]).toarray()
+    left = learner.predict([Xs[0], None], view=1) - Xs[1]
+    np.testing.assert_allclose(codes.T @ left, 0, atol=1e-8)
 
 
 def test_without_refit_the_learned_atoms_predict(gained):
@@ -975,6 +1031,14 @@ def test_a_view_of_weight_0_is_absent(Xs, update, normalize):
         two.transform([None, Xs[1]])
 
 
+@pytest.mark.parametrize("n_nonzero_coefs", [2, None])
+def test_a_source_of_weight_0_is_absent(rng, n_nonzero_coefs):
+    Xs, _ = planted_views(rng, widths=(16, 24, 10))
+    learner = make(n_nonzero_coefs=n_nonzero_coefs, view_weights=[1, 0, 1]).fit(Xs)
+    expected = learner.predict([Xs[0], None, None], view=2)
+    np.testing.assert_allclose(learner.predict([Xs[0], Xs[1], None], view=2), expected, atol=1e-9)
+
+
 def test_a_view_of_weight_0_with_coupled_supports(Xs):
     one = make(coupling="support").fit(Xs[:1])
     two = make(coupling="support", view_weights=[1, 0]).fit(Xs)
@@ -987,4 +1051,25 @@ def test_the_order_of_views_does_not_matter(Xs, update):
     there = make(update=update, view_weights=[1, 2]).fit(Xs).components_
     back = make(update=update, view_weights=[2, 1]).fit(Xs[::-1]).components_
     for D, E in zip(there, back[::-1], strict=True):
+        np.testing.assert_allclose(D, E, atol=1e-9)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
+def test_scale_does_not_matter(Xs, update, dtype, scale):
+    one = make(update=update).fit([X.astype(dtype) for X in Xs])
+    other = make(update=update).fit([(scale * X).astype(dtype) for X in Xs])
+    for D, E in zip(one.components_, other.components_, strict=True):
+        np.testing.assert_array_equal(D, E)
+    assert [r["error"] * scale for r in one.history_] == pytest.approx([r["error"] for r in other.history_], rel=1e-6)
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_the_order_of_samples_does_not_matter(rng, Xs, update):
+    parameters = {"update": update, "growth": None, "init": [rng.standard_normal((12, X.shape[1])) for X in Xs]}
+    order = rng.permutation(300)
+    one = make(**parameters).fit(Xs).components_
+    other = make(**parameters).fit([X[order] for X in Xs]).components_
+    for D, E in zip(one, other, strict=True):
         np.testing.assert_allclose(D, E, atol=1e-9)

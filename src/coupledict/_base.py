@@ -122,14 +122,19 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             raise ValueError("Expected a positive weight for at least one view, got only zeros.")
         return weights
 
-    def _start(self, views: list[Array], weights: npt.NDArray[np.float64], rng: np.random.Generator) -> list[AtomGroup]:
-        """Return the atoms that learning starts from."""
+    def _start(
+        self, views: list[Array], weights: npt.NDArray[np.float64], rng: np.random.Generator, *, go_on: bool
+    ) -> list[AtomGroup]:
+        """Return the atoms that learning starts from; with `go_on`, those that are there already."""
         widths = [view.shape[1] for view in views]
         n_components = self.n_components or default_n_components(widths)
-        if self.warm_start and hasattr(self, "components_"):
+        if go_on and hasattr(self, "components_"):
             arrays = [np.asarray(array, np.float64) for array in self._view_components]
             if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
-                raise ValueError("warm_start needs views and n_components as in the fit before; set warm_start=False.")
+                raise ValueError(
+                    f"Expected views of {[array.shape[1] for array in arrays]} features and {arrays[0].shape[0]} atoms"
+                    f" to go on from the dictionaries that were learned, got {widths} and {n_components}."
+                )
         else:
             init = [self.init] if len(views) == 1 and isinstance(self.init, np.ndarray) else self.init
             # Samples are the better start where the number of atoms is limited, and cosines where a tolerance drives
@@ -167,7 +172,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         n_jobs = count_jobs(self.n_jobs)
         dtype = common_dtype(views)
         weights = self._weights(views)
-        groups = self._start(views, weights, rng)
+        groups = self._start(views, weights, rng, go_on=self.warm_start)
         n_components = groups[0].atoms.shape[0]
         update = check_update(self.update)
         # Growing samples are the companion of the statistics update; its rivals are what they are without.
@@ -181,7 +186,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 has_tol=self.tol is not None,
                 growing=growth is not None,
             ),
-            sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components),
+            sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components, has_tol=self.tol is not None),
             tol=self.tol,
             pursuit=self.pursuit,
             coupling=self.coupling,
@@ -230,11 +235,13 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         self._keep(components_of(stream.groups, dtype), self.view_weights_, [*self.history_, record])
 
     def _begin(self, views: list[Array], rng: np.random.Generator) -> None:
-        """Start learning from batches."""
-        weights = self._weights(views)
-        groups = self._start(views, weights, rng)
+        """Start learning from batches, from the dictionaries that are there if there are any."""
+        known = hasattr(self, "components_")
+        weights = self.view_weights_ if known else self._weights(views)
+        dtype = self._view_components[0].dtype if known else common_dtype(views)
+        groups = self._start(views, weights, rng, go_on=True)
         self._stream = Stream(groups)
-        self._keep(components_of(groups, common_dtype(views)), weights, [])
+        self._keep(components_of(groups, dtype), weights, self.history_ if known else [])
 
     def _batch_statistics(self, coder: Coder, samples: Samples, n_jobs: int) -> _passes.Statistics:
         return _passes.statistics(coder, samples, n_jobs)

@@ -17,7 +17,7 @@ def _plain(value: object) -> Any:
         return value
     if isinstance(value, np.integer | np.floating | np.bool_):
         return value.item()
-    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1:
+    if isinstance(value, list | tuple | np.ndarray) and all(np.ndim(entry) == 0 for entry in value):
         return [_plain(entry) for entry in value]
     return None
 

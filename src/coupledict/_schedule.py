@@ -52,16 +52,21 @@ def sparsity_limits(
     return np.asarray(np.minimum(limits, limit), np.int64)
 
 
-def sample_sizes(growth: Growth, n_samples: int, n_iter: int, n_components: int) -> npt.NDArray[np.int64] | None:
+def sample_sizes(
+    growth: Growth, n_samples: int, n_iter: int, n_components: int, *, has_tol: bool
+) -> npt.NDArray[np.int64] | None:
     """Return how many samples each pass sees; None where every pass sees all of them, in their own order.
 
-    ``"auto"`` grows geometrically from a fiftieth of the samples (but never fewer than two for each atom) to all.
+    ``"auto"`` grows geometrically from a fiftieth of the samples (but never fewer than two for each atom) to all. Where
+    a tolerance drives the codes all samples come into view a few iterations before the end: the last gains need them.
     """
     if growth is None:
         return None
     if growth == "auto":
         first = min(n_samples, max(n_samples // FIRST_SHARE, 2 * n_components))
-        sizes = np.round(np.geomspace(max(first, 1), max(n_samples, 1), n_iter)).astype(np.int64)
+        growing = max(1, round(0.85 * n_iter)) if has_tol else n_iter
+        sizes = np.full(n_iter, n_samples)
+        sizes[:growing] = np.round(np.geomspace(max(first, 1), max(n_samples, 1), growing))
     elif callable(growth):
         sizes = np.array([growth(k, n_iter, n_samples) for k in range(n_iter)])
         if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
