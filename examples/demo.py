@@ -55,7 +55,7 @@ def learn_pairs(output: Path, blur: float = 1.5) -> None:
     predicted = (learner.predict([None, blurred], view=0) + means).reshape(-1, SIDE, SIDE)
     restored = reconstruct_from_patches_2d(predicted, picture.shape)
     panels = {"photograph": picture, "blurred": gaussian_filter(picture, blur), "predicted from the blurred": restored}
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.6), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 4.9), layout="constrained")
     for axis, (title, panel) in zip(axes, panels.items(), strict=True):
         error = float(np.sqrt(np.mean((panel - picture) ** 2)))
         axis.imshow(panel, cmap="gray", vmin=0, vmax=255)

@@ -151,7 +151,9 @@ def test_ols_finds_smaller_errors_in_the_first_iteration(Xs):
 
 
 def bad(words, kind=ValueError, **parameters):
-    return pytest.param(parameters, kind, words, id=", ".join(f"{k}={v!r}"[:40] for k, v in parameters.items()))
+    return pytest.param(
+        parameters, kind, words, id=", ".join(f"{k}={v!r}".split(" at 0x")[0][:40] for k, v in parameters.items())
+    )
 
 
 @pytest.mark.parametrize(
@@ -333,6 +335,10 @@ def test_growth(Xs):
     assert sizes(make(growth=growth), Xs) == [140, 280, 300, 300]
     assert asked == [(k, 4, 300) for k in range(4)]
     assert sizes(make(growth=growth, update="sequential"), Xs) == [140, 280, 300, 300]
+
+
+def test_a_single_pass_sees_all_samples(Xs):
+    assert sizes(make(max_iter=1), Xs) == [300]
 
 
 def test_passes_go_round_through_all_samples(rng):
@@ -780,6 +786,13 @@ def test_history_is_what_the_codes_say(rng, update, n_views, tol):
     assert learner.history_[0].keys() == {
         "seconds", "limit", "n_samples", "mean_nonzeros", "objective", "error", "rms", "view_errors", "unused",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_an_atom_that_one_sample_uses_is_used(update):
+    X = np.eye(4)[[1] + [0] * 1500]
+    learner = make(4, n_nonzero_coefs=1, max_iter=1, init=[np.eye(4)], update=update, growth=None).fit([X])
+    assert learner.history_[0]["unused"] == 2
 
 
 def test_seconds_rise_and_leave_callbacks_out(Xs):

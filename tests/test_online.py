@@ -130,6 +130,22 @@ def fitted_with(D):
     return learner
 
 
+@pytest.mark.parametrize("parameters", [{}, {"coupling": "support"}, LASSO], ids=str)
+def test_history_is_what_the_codes_say(batches, parameters):
+    weights = np.array([0.5, 2.0])
+    learner = make(view_weights=weights, **parameters).partial_fit(batches[0])
+    for batch in batches[1:4]:
+        codes = learner.transform(batch)
+        codes = codes if isinstance(codes, list) else [codes] * 2
+        parts = zip(batch, codes, learner.components_, strict=True)
+        left = weights @ [np.sum((X - C.toarray() @ D) ** 2) for X, C, D in parts]
+        record = learner.partial_fit(batch).history_[-1]
+        assert record["objective"] == pytest.approx(left, rel=1e-10)
+        assert record["error"] == pytest.approx(np.sqrt(left) / 60, rel=1e-10)
+        assert record["mean_nonzeros"] == codes[0].nnz / 60
+        assert record["unused"] == 12 - np.unique(codes[0].indices).size
+
+
 def test_sums_fade(rng):
     """After two batches the sums are a quarter of the first, times what forgetting leaves, plus the second."""
     Ds = dictionaries(rng)

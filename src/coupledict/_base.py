@@ -88,16 +88,13 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """Raise for parameters that are wrong, or that cannot work together, before any work is done."""
         check_count(self.max_iter, "max_iter")
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
         if self.n_nonzero_coefs is not None:
             check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
         if self.tol is not None:
             check_tol(self.tol)
         check_tol(self.stop_tol, "stop_tol")
+        self._check_common_parameters()
         check_pursuit(self.pursuit)
-        check_choice(self.normalize, "normalize", ("views", "joint"))
-        check_choice(self.coupling, "coupling", ("code", "support"))
         update, unused = check_update(self.update), check_unused(self.unused_atoms)
         if unused.mean and not update.needs_codes:
             raise ValueError(
@@ -111,6 +108,12 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 "normalize='joint' ties the gains of the views together, but with coupling='support' each view has"
                 " coefficients of its own. Use normalize='views'."
             )
+
+    def _check_common_parameters(self) -> None:
+        if self.n_components is not None:
+            check_count(self.n_components, "n_components")
+        check_choice(self.normalize, "normalize", ("views", "joint"))
+        check_choice(self.coupling, "coupling", ("code", "support"))
 
     def _weights(self, views: list[Array]) -> npt.NDArray[np.float64]:
         if isinstance(self.view_weights, str):
@@ -142,8 +145,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             cosines = self.tol is not None or self.update != "statistics"
             kind = _init.check_init(init, widths, n_components, cosines=cosines)
             arrays = _init.start(kind, views, n_components, rng)
-            if self.constant_atom:
-                arrays = [np.vstack([np.full((1, a.shape[1]), 1.0), a[: n_components - 1]]) for a in arrays]
+        if self.constant_atom and not all(np.ptp(array[0]) == 0 for array in arrays):
+            arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
         numbers = list(range(len(views)))
         return [
             AtomGroup.of(
@@ -176,7 +179,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         n_components = groups[0].atoms.shape[0]
         update = check_update(self.update)
         # Growing samples are the companion of the statistics update; its rivals are what they are without.
-        growth = None if self.growth == "auto" and self.update != "statistics" else self.growth
+        automatic = isinstance(self.growth, str) and self.growth == "auto"
+        growth = None if automatic and self.update != "statistics" else self.growth
         settings = Settings(
             update=update,
             limits=sparsity_limits(
@@ -209,7 +213,14 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             )
         self._keep(components_of(groups, dtype), weights, loop.history)
         self._stream = Stream(groups)
-        self._after_fit(views, dtype, rng, n_jobs)
+        try:
+            self._after_fit(views, dtype, rng, n_jobs)
+        except KeyboardInterrupt:
+            warnings.warn(
+                "The fit was interrupted after its last iteration; predict will use the dictionaries as learned.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _learn_more(self, views: list[Array], forgetting: float) -> None:
         """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
@@ -219,7 +230,16 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         """
         if not hasattr(self, "_stream"):
             self._check_parameters()
+            known = hasattr(self, "components_")
             self._begin(views, generator(self.random_state))
+            try:
+                self._learn_more(views, forgetting)
+            except BaseException:
+                del self._stream
+                if not known:
+                    del self.components_
+                raise
+            return
         stream, dtype = self._stream, self._view_components[0].dtype
         n_jobs = count_jobs(self.n_jobs)
         began = time.perf_counter()
@@ -274,6 +294,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         kept = [i for i, v in enumerate(present) if self.view_weights_[v] > 0]
         if not kept:
             raise ValueError("Expected a view of positive weight in X, got only views of weight 0.")
+        if self.coupling == "support":  # every view that is given gets its code, if only one of zeros
+            kept = list(range(len(present)))
         views, present = [views[i] for i in kept], [present[i] for i in kept]
         n_jobs = count_jobs(self.n_jobs)
         dtype = common_dtype([*views, *self._view_components])

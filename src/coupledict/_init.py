@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._views import Array, check_view
+from ._views import Array, check_count, check_view
 
 INITS = ("auto", "dct", "samples", "random")
 
@@ -17,6 +17,7 @@ INITS = ("auto", "dct", "samples", "random")
 def _cosines(length: int, count: int) -> npt.NDArray[np.float64]:
     """Return `count` cosines of rising frequency as columns of norm 1, all but the first without their mean."""
     waves = np.cos(np.pi / count * np.outer(np.arange(length), np.arange(count)))
+    waves[:, 0] = 1
     waves[:, 1:] -= waves[:, 1:].mean(axis=0)
     norms = np.linalg.norm(waves, axis=0)
     return np.asarray(waves / np.where(norms > 0, norms, 1), np.float64)
@@ -51,8 +52,11 @@ def dct_dictionary(patch_shape: tuple[int, int], n_components: int) -> npt.NDArr
     >>> dct_dictionary((8, 8), 256).shape
     (256, 64)
     """
-    height, width = patch_shape
-    down, across = _factors(n_components, patch_shape)
+    if not isinstance(patch_shape, tuple | list) or len(patch_shape) != 2:
+        raise TypeError(f"Expected patch_shape to be (height, width), got {patch_shape!r}.")
+    height, width = (check_count(side, "each side of patch_shape") for side in patch_shape)
+    n_components = check_count(n_components, "n_components")
+    down, across = _factors(n_components, (height, width))
     return np.asarray(np.kron(_cosines(height, down), _cosines(width, across)).T, np.float64)
 
 

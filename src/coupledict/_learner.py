@@ -200,6 +200,10 @@ class CoupledDictionaryLearning(ViewLearner):
         self.verbose = verbose
         self.callback = callback
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_tol(self.refit_alpha, "refit_alpha")
+
     def fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
         """Learn the dictionaries.
 
@@ -269,7 +273,7 @@ class CoupledDictionaryLearning(ViewLearner):
                 n_nonzero=self.n_nonzero_coefs,
                 tol=self.tol,
                 pursuit=self.pursuit,
-                alpha=check_tol(self.refit_alpha, "refit_alpha"),
+                alpha=float(self.refit_alpha),
                 n_jobs=n_jobs,
                 rng=rng,
             )
@@ -342,6 +346,8 @@ class CoupledDictionaryLearning(ViewLearner):
         sources = [i for i, v in enumerate(present) if v != wanted]
         if not sources:
             raise ValueError(f"Expected at least one view other than the wanted one ({wanted}) in Xs, got none.")
+        weighty = [i for i in sources if self.view_weights_[present[i]] > 0]
+        sources = weighty or sources
         present, views = [present[i] for i in sources], [views[i] for i in sources]
         codes, _ = self._encode(present, views)
         atoms = self._refitted.get(tuple(present), {}).get(wanted, self.components_[wanted])

@@ -228,7 +228,7 @@ class Loop:
         views = samples.read(0, len(samples))
         energies = np.zeros(len(self.views))
         for group, codes in zip(self.groups, as_csr(coded, coder.n_atoms), strict=True):
-            residual = np.hstack([views[v] for v in group.views])
+            residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
             residual -= codes @ group.atoms.astype(self.dtype)
             for i, v in enumerate(group.views):
                 part = residual[:, group.columns(i)]
@@ -252,12 +252,11 @@ class Loop:
             group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))
 
     def _settled(self) -> bool:
-        """Tell whether the objective per sample no longer falls, with the same limit and all samples in both passes."""
+        """Tell whether the objective per sample no longer falls, with the full limit in both passes."""
         if self.settings.stop_tol <= 0 or len(self.history) < 2:
             return False
         last, now = self.history[-2:]
         if now["limit"] != self.settings.limits[-1] or last["limit"] != now["limit"]:
             return False
-        if last["n_samples"] != now["n_samples"]:
-            return False
-        return bool(last["objective"] - now["objective"] <= self.settings.stop_tol * last["objective"])
+        before, after = (record["objective"] / max(record["n_samples"], 1) for record in (last, now))
+        return bool(before - after <= self.settings.stop_tol * before)

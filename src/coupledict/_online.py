@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -120,6 +121,8 @@ n_jobs, random_state
                 raise ValueError(f"alpha is the penalty of pursuit='lasso'; it has no meaning for {self.pursuit!r}.")
             super()._check_parameters()
             return
+        self._check_common_parameters()
+        check_tol(self.refit_alpha, "refit_alpha")
         if self.alpha is None or check_tol(self.alpha, "alpha") == 0:
             raise ValueError(f"Expected a positive alpha with pursuit='lasso', got {self.alpha!r}.")
         if self.n_nonzero_coefs is not None or self.tol is not None:
@@ -151,13 +154,24 @@ n_jobs, random_state
         rng = generator(self.random_state)
         self._begin(views, rng)
         order, place = rng.permutation(n), 0
-        for _ in range(self.max_iter):
-            if place + self.batch_size > n and place > 0:
-                order, place = rng.permutation(n), 0
-            chosen = order[place : place + self.batch_size]
-            place += self.batch_size
-            self._learn_more([view[chosen] for view in views], self.forgetting)
         self.n_features_in_ = [view.shape[1] for view in views]
+        self._refitted = {}
+        try:
+            for _ in range(self.max_iter):
+                if place + self.batch_size > n and place > 0:
+                    order, place = rng.permutation(n), 0
+                chosen = order[place : place + self.batch_size]
+                place += self.batch_size
+                self._learn_more([view[chosen] for view in views], self.forgetting)
+        except KeyboardInterrupt:
+            if not self.history_:
+                raise
+            warnings.warn(
+                f"The fit was interrupted; the model is that of batch {len(self.history_)} of {self.max_iter}.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return self
         if self.pursuit == "lasso":
             self._refitted = {}
         else:

@@ -31,10 +31,12 @@ def source_sets(n_views: int) -> list[tuple[int, ...]]:
 
 def ridge(a: Array, b: Array, alpha: float) -> npt.NDArray[np.float64]:
     """Solve (A + alpha * mean(diag A) * I) W = B."""
-    penalty = alpha * float(np.mean(np.diag(a))) if a.size else 0.0
-    left = a + max(penalty, np.finfo(float).tiny) * np.eye(a.shape[0])
+    penalty = alpha * float(np.mean(np.diag(a)))
     with one_blas_thread():
-        return np.asarray(scipy.linalg.solve(left, b, assume_a="pos"))
+        if penalty > 0:
+            factor = scipy.linalg.cho_factor(a + penalty * np.eye(a.shape[0]))
+            return np.asarray(scipy.linalg.cho_solve(factor, b))
+        return np.asarray(scipy.linalg.pinvh(a) @ b)
 
 
 def refit(
@@ -57,7 +59,7 @@ def refit(
     fitted: dict[tuple[int, ...], dict[int, Array]] = {}
     for sources in source_sets(len(views)):
         chosen = list(sources)
-        if not weights[chosen].any():
+        if not weights[chosen].all():  # a view of weight 0 counts as absent
             continue
         coder = Coder(
             [components[v] for v in chosen],

@@ -108,17 +108,20 @@ def _rebuild(tensors: dict[str, Any], metadata: dict[str, Any]) -> Any:
     if unknown:
         raise ValueError(f"it has unknown parameters {unknown}")
     learner = learners[name](**parameters)
+    learner._check_parameters()
     n_views = metadata["n_views"]
     if not isinstance(n_views, int) or n_views < 1:
         raise ValueError(f"it claims {n_views!r} views")
     components = [tensors[f"components.{v}"] for v in range(n_views)]
     weights = tensors["view_weights"]
-    if weights.shape != (n_views,) or weights.dtype != np.float64 or np.any(weights < 0):
+    if weights.shape != (n_views,) or weights.dtype != np.float64 or np.any(weights < 0) or not weights.any():
         raise ValueError("its view weights do not fit its views")
     if any(array.ndim != 2 or array.shape[0] != components[0].shape[0] for array in components):
         raise ValueError("its dictionaries do not fit each other")
     if any(array.dtype != components[0].dtype or array.dtype.kind != "f" for array in components):
         raise ValueError("its dictionaries have mixed number types")
+    if any(array.size == 0 for array in components):
+        raise ValueError("its dictionaries do not have at least one atom and one feature")
     history = metadata["history"]
     if not isinstance(history, list) or not all(isinstance(record, dict) for record in history):
         raise ValueError("its history is not a list of records")
@@ -129,15 +132,19 @@ def _rebuild(tensors: dict[str, Any], metadata: dict[str, Any]) -> Any:
             raise ValueError(f"a DictionaryLearning has one view, not {n_views}")
         learner.n_features_in_ = widths[0]
         if "feature_names_in" in metadata:
-            learner.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
+            names = metadata["feature_names_in"]
+            if not isinstance(names, list) or len(names) != widths[0] or not all(isinstance(n, str) for n in names):
+                raise ValueError("its feature names do not fit its features")
+            learner.feature_names_in_ = np.array(names, dtype=object)
         return learner
     learner.n_features_in_ = widths
     learner._refitted = {}
     for key, array in tensors.items():
         if key.startswith("refit."):
-            _, sources, view = key.split(".")
-            numbers = tuple(int(v) for v in sources.split("-"))
-            if array.shape != (components[0].shape[0], widths[int(view)]) or max(numbers) >= n_views:
+            _, sources, target = key.split(".")
+            numbers, view = tuple(int(v) for v in sources.split("-")), int(target)
+            fits = all(0 <= v < n_views for v in (*numbers, view)) and view not in numbers
+            if not fits or array.shape != components[view].shape or array.dtype != components[view].dtype:
                 raise ValueError(f"its tensor {key!r} does not fit its dictionaries")
-            learner._refitted.setdefault(numbers, {})[int(view)] = array
+            learner._refitted.setdefault(numbers, {})[view] = array
     return learner

@@ -62,18 +62,19 @@ def sample_sizes(
     """
     if growth is None:
         return None
-    if growth == "auto":
+    if isinstance(growth, str) and growth == "auto":
         first = min(n_samples, max(n_samples // FIRST_SHARE, 2 * n_components))
         growing = max(1, round(0.85 * n_iter)) if has_tol else n_iter
         sizes = np.full(n_iter, n_samples)
-        sizes[:growing] = np.round(np.geomspace(max(first, 1), max(n_samples, 1), growing))
+        if growing > 1:
+            sizes[:growing] = np.round(np.geomspace(max(first, 1), max(n_samples, 1), growing))
     elif callable(growth):
         sizes = np.array([growth(k, n_iter, n_samples) for k in range(n_iter)])
         if sizes.dtype.kind not in "iu" or sizes.min(initial=1) < 1:
             raise ValueError(f"Expected growth to give numbers of samples of at least 1, got {sizes.tolist()}.")
     else:
         raise ValueError(f"Expected growth to be 'auto', None or a callable, got {growth!r}.")
-    return np.minimum(sizes, n_samples)
+    return np.asarray(np.minimum(sizes, n_samples), np.int64)
 
 
 @dataclass(frozen=True)

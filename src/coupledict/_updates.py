@@ -176,8 +176,11 @@ class Ksvd(CodeUpdate):
                 samples = columns.indices[users]
                 if samples.size == 0:
                     if mean_unused:
-                        group.replace(np.array([t]), residual.mean(axis=0, dtype=np.float64)[None])
-                        atoms[t] = group.atoms[t]
+                        mean = residual.mean(axis=0, dtype=np.float64)
+                        if mean.any():
+                            rows = np.where(_nonzero_views(group, mean), mean, group.atoms[t])
+                            group.replace(np.array([t]), rows[None])
+                            atoms[t] = group.atoms[t]
                     continue
                 error = residual[samples] + np.outer(values[users], atoms[t])
                 scales = np.sqrt(weights).astype(error.dtype)

@@ -114,7 +114,9 @@ index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, s
             const index_t k = w * 64 + __builtin_ctzll(bits);
             const T c = s.coefficients[s.slot[k]];
             indices[n] = static_cast<std::int32_t>(k);
-            if (plain) {
+            if (d.norms[k] == 0) {
+                values[n] = 0;  // an atom that is zero in this view, taken for the sake of another
+            } else if (plain) {
                 values[n] = static_cast<T>(static_cast<double>(c) / d.norms[k]);
             } else {
                 int norm_exponent;
