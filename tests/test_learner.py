@@ -569,6 +569,15 @@ def test_worst_puts_the_worst_represented_samples_in_their_place(rng, update):
     assert learner.history_[0]["unused"] == 2
 
 
+def test_a_sample_that_one_view_does_not_have_is_no_atom(rng):
+    Xs, start = with_idle_atoms(rng)
+    Xs[0][:5] *= 50
+    Xs[1][:5] = 0
+    (first, second), *_ = follow(make(8, init=start, unused_atoms="worst", growth=None), Xs)
+    np.testing.assert_allclose(norms(first), 1)
+    np.testing.assert_allclose(norms(second), 1)
+
+
 def test_worst_finds_the_samples_of_a_shuffled_pass(rng):
     Xs, start = with_idle_atoms(rng)
     after = follow(make(8, init=start, unused_atoms="worst", growth=lambda k, n_iter, n: 100), Xs)

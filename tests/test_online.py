@@ -130,7 +130,7 @@ def fitted_with(D):
     return learner
 
 
-@pytest.mark.parametrize("parameters", [{}, {"coupling": "support"}, LASSO], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"coupling": "support"}, LASSO | {"alpha": 4.0}], ids=str)
 def test_history_is_what_the_codes_say(batches, parameters):
     weights = np.array([0.5, 2.0])
     learner = make(view_weights=weights, **parameters).partial_fit(batches[0])
@@ -146,12 +146,13 @@ def test_history_is_what_the_codes_say(batches, parameters):
         assert record["unused"] == 12 - np.unique(codes[0].indices).size
 
 
-def test_sums_fade(rng):
+@pytest.mark.parametrize("parameters", [{}, LASSO], ids=str)
+def test_sums_fade(rng, parameters):
     """After two batches the sums are a quarter of the first, times what forgetting leaves, plus the second."""
     Ds = dictionaries(rng)
     first, second = draw(rng, Ds, 60), draw(rng, Ds, 60)
     for forgetting in (0.0, 0.4):
-        learner = make(forgetting=forgetting).partial_fit(first)
+        learner = make(forgetting=forgetting, **parameters).partial_fit(first)
         old = copy.deepcopy(learner._stream.sums[0])
         codes = learner.transform(second).toarray()
         sums = learner.partial_fit(second)._stream.sums[0]

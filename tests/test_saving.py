@@ -154,11 +154,13 @@ def test_a_loaded_model_can_be_fitted_and_saved_again(Xs, path):
 
 
 def test_partial_fit_goes_on_after_load(Xs, path):
-    """From the loaded dictionaries, not from scratch."""
-    learner = make(max_iter=10).fit(Xs)
+    """From the loaded dictionaries and with the loaded weights, not from scratch."""
+    learner = make(max_iter=10, view_weights="balanced").fit(Xs)
     same = there_and_back(learner, path)
-    same.partial_fit(Xs)
-    learner.partial_fit(Xs)
+    batch = [X * scale for X, scale in zip(Xs, (1, 5, 0.2), strict=True)]
+    same.partial_fit(batch)
+    learner.partial_fit(batch)
+    np.testing.assert_array_equal(same.view_weights_, learner.view_weights_)
     for D, E in zip(same.components_, learner.components_, strict=True):
         np.testing.assert_allclose(D, E, atol=1e-9)
     assert same.n_iter_ == learner.n_iter_ == 11

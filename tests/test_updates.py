@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from coupledict import CoupledDictionaryLearning, _passes, _pursuit, _updates, sparse_encode
 from coupledict import _reference_updates as twin
 from coupledict._atoms import AtomGroup
+from coupledict._schedule import Order
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
 
@@ -68,8 +69,9 @@ def test_statistics_equal_the_twin(level, dtype, n_jobs, rng):
         group.split(np.dtype(dtype)), weights, np.dtype(dtype), n_nonzero=3, tol=None, pursuit="omp",
         n_samples=1500, n_jobs=1,
     )  # fmt: skip
-    order = rng.permutation(1500)[:1200]
-    found = _passes.statistics(coder, _passes.Samples(Xs, np.dtype(dtype), order), n_jobs, n_worst=5)
+    places = Order.random(1500, rng).slice(700, 1200)  # past the last sample and on from the first
+    order = places.numbers(0, 1200)
+    found = _passes.statistics(coder, _passes.Samples(Xs, np.dtype(dtype), places), n_jobs, n_worst=5)
     codes = sparse_encode([X[order] for X in Xs], group.split(np.dtype(dtype)), n_nonzero_coefs=3, view_weights=weights)
     A, Bs = twin.statistics([X[order] for X in Xs], codes.toarray())
     tolerance = 1e-4 if dtype == np.float32 else 1e-11
@@ -114,6 +116,16 @@ def test_mod_with_dependent_codes(rng):
     A, Bs = twin.statistics([X], codes)
     _updates.Mod().apply(group, _passes.Sums(A, Bs[0]))
     np.testing.assert_allclose(np.linalg.norm(group.atoms, axis=1), 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 64, 1000, 4181])
+def test_an_order_has_every_sample_once(n, rng):
+    order = Order.random(n, rng)
+    assert sorted(order.numbers(0, n)) == list(range(n))
+    np.testing.assert_array_equal(order.slice(n - 1, 3).numbers(0, 3), order.numbers(n - 1, n + 2))
+    if n == 4181:  # any run of places is spread over the whole: no tenth of the samples is left out or crowded
+        counts = np.histogram(order.slice(123, 400).numbers(0, 400), bins=10, range=(0, n))[0]
+        assert 25 < counts.min() <= counts.max() < 60
 
 
 @pytest.mark.parametrize("shape", [(300, 20), (15, 40), (400, 260), (30, 1)])
