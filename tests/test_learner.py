@@ -527,6 +527,13 @@ def test_constant_atom_after_a_warm_start_without_it(Xs):
     assert np.ptp(learner.components_[0][0]) == 0
 
 
+def test_a_zero_atom_is_not_the_constant_atom(rng, Xs):
+    start = [rng.standard_normal((12, X.shape[1])) for X in Xs]
+    start[0][0], start[1][0] = 0, 0
+    for D in make(init=start, constant_atom=True).fit(Xs).components_:
+        np.testing.assert_allclose(D[0], 1 / np.sqrt(D.shape[1]))
+
+
 # Unused atoms
 
 
@@ -641,6 +648,13 @@ def test_stop_tol_waits_for_the_full_limit(Xs):
 
 def test_stop_tol_is_not_ignored_with_the_default_growth(Xs):
     assert make(max_iter=30, stop_tol=0.9, schedule="constant").fit(Xs).n_iter_ < 30
+
+
+def test_stop_tol_does_not_take_other_samples_for_a_settled_objective(rng):
+    """Passes over growing samples see other samples each time; their errors differ by more than a small stop_tol."""
+    Xs = [rng.standard_normal((4000, 16))]
+    whole, stopped = (make(64, n_nonzero_coefs=3, max_iter=30, stop_tol=tol).fit(Xs).score(Xs) for tol in (0, 1e-4))
+    assert 1 - stopped < 1.03 * (1 - whole)
 
 
 @pytest.mark.parametrize("coupling", ["code", "support"])

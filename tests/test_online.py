@@ -336,6 +336,15 @@ def test_bad_batches(batches):
     assert_same_components(learn(learner, batches[2:4]), learn(make(), batches[:4]))
 
 
+def test_fit_names_the_sample_and_not_its_place_in_a_batch(rng):
+    Xs = draw(rng, dictionaries(rng), 200)
+    Xs[1][177, 2] = np.nan
+    learner = make(batch_size=50, max_iter=4)
+    with pytest.raises(ValueError, match="NaN or infinity in sample 177"):
+        learner.fit(Xs)
+    assert not hasattr(learner, "components_"), "a fit that failed is no fit"
+
+
 def test_a_bad_first_batch_leaves_no_model(batches):
     batches[0][1][7, 2] = np.nan
     learner = make()

@@ -55,9 +55,9 @@ void subtract_rows(index_t n, index_t p, const T *scale, const T *rows, T *y) {
     for (; s + 8 <= n; s += 8, rows += 8 * p) {
         const T *c = scale + s;
         for (index_t f = 0; f < p; ++f)
-            y[f] -= ((c[0] * rows[f] + c[1] * rows[f + p]) + (c[2] * rows[f + 2 * p] + c[3] * rows[f + 3 * p])) +
-                    ((c[4] * rows[f + 4 * p] + c[5] * rows[f + 5 * p]) +
-                     (c[6] * rows[f + 6 * p] + c[7] * rows[f + 7 * p]));
+            y[f] -=
+                ((c[0] * rows[f] + c[1] * rows[f + p]) + (c[2] * rows[f + 2 * p] + c[3] * rows[f + 3 * p])) +
+                ((c[4] * rows[f + 4 * p] + c[5] * rows[f + 5 * p]) + (c[6] * rows[f + 6 * p] + c[7] * rows[f + 7 * p]));
     }
     for (; s < n; ++s, rows += p) add_scaled(p, -scale[s], rows, y);
 }
