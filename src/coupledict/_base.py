@@ -18,7 +18,7 @@ from ._loop import Loop, Record, Settings, State, Stream, components_of, make_re
 from ._passes import Samples, count_jobs
 from ._progress import Progress
 from ._pursuit import Coder, as_csr, check_pursuit, warn_if_unreached
-from ._schedule import Growth, Schedule, sample_sizes, sparsity_limits
+from ._schedule import Chosen, Growth, Schedule, sample_sizes, sparsity_limits
 from ._unused import check_unused
 from ._updates import check_update
 from ._views import Array, check_count, check_tol, check_view, check_weights, common_dtype
@@ -93,6 +93,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         if self.tol is not None:
             check_tol(self.tol)
         check_tol(self.stop_tol, "stop_tol")
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"Expected callback to be None or a callable, got {self.callback!r}.")
         self._check_common_parameters()
         check_pursuit(self.pursuit)
         update, unused = check_update(self.update), check_unused(self.unused_atoms)
@@ -145,7 +147,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             cosines = self.tol is not None or self.update != "statistics"
             kind = _init.check_init(init, widths, n_components, cosines=cosines)
             arrays = _init.start(kind, views, n_components, rng)
-        if self.constant_atom and not all(np.ptp(array[0]) == 0 for array in arrays):
+        if self.constant_atom and not all(array[0, 0] != 0 and np.ptp(array[0]) == 0 for array in arrays):
             arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
         numbers = list(range(len(views)))
         return [
@@ -222,8 +224,10 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
 
-    def _learn_more(self, views: list[Array], forgetting: float) -> None:
+    def _learn_more(self, views: list[Array], forgetting: float, batch: Chosen | None = None) -> None:
         """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
+
+        With `batch`, only these samples of the views are the batch.
 
         Sums of earlier batches were made with worse dictionaries; they fade as ``(1 - 1 / t) ** 2`` with the number t
         of the batch (the forgetting of Mairal et al., 2010, with exponent 2), and by `forgetting` on top of that.
@@ -233,7 +237,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             known = hasattr(self, "components_")
             self._begin(views, generator(self.random_state))
             try:
-                self._learn_more(views, forgetting)
+                self._learn_more(views, forgetting, batch)
             except BaseException:
                 del self._stream
                 if not known:
@@ -244,7 +248,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         n_jobs = count_jobs(self.n_jobs)
         began = time.perf_counter()
         coder = self._coder(list(range(len(views))), dtype, views[0].shape[0], n_jobs)
-        found = self._batch_statistics(coder, Samples(views, dtype), n_jobs)
+        found = self._batch_statistics(coder, Samples(views, dtype, batch), n_jobs)
         stream.absorb(found, forgetting)
         seconds = (self.history_[-1]["seconds"] if self.history_ else 0.0) + time.perf_counter() - began
         energies = np.zeros(len(views))
@@ -252,7 +256,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, coder.n_nonzero, seconds
         )
         del record["view_errors"]
-        self._keep(components_of(stream.groups, dtype), self.view_weights_, [*self.history_, record])
+        self.history_.append(record)
+        self._keep(components_of(stream.groups, dtype), self.view_weights_, self.history_)
 
     def _begin(self, views: list[Array], rng: np.random.Generator) -> None:
         """Start learning from batches, from the dictionaries that are there if there are any."""
@@ -281,8 +286,8 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             [components[v] for v in present],
             self.view_weights_[present],
             dtype,
-            n_nonzero=self.n_nonzero_coefs,
-            tol=self.tol,
+            n_nonzero=None if self.n_nonzero_coefs is None else check_count(self.n_nonzero_coefs, "n_nonzero_coefs"),
+            tol=None if self.tol is None else check_tol(self.tol),
             pursuit=self.pursuit,
             n_samples=n_samples,
             n_jobs=n_jobs,

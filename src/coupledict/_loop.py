@@ -151,7 +151,7 @@ class Loop:
         settings = self.settings
         n_iter = len(settings.limits)
         everything = None if settings.sizes is None else Order.random(self.views[0].shape[0], rng)
-        place = 0
+        place, all_in = 0, False
         seconds = 0.0
         for iteration, limit in enumerate(settings.limits):
             before = [group.atoms.copy() for group in self.groups]
@@ -159,7 +159,8 @@ class Loop:
             try:
                 order = None
                 if everything is not None and settings.sizes is not None:
-                    order = everything.slice(place, int(settings.sizes[iteration]))
+                    size = everything.size if all_in else int(settings.sizes[iteration])
+                    order = everything.slice(place, size)
                     place += order.size
                 samples = Samples(self.views, self.dtype, order)
                 outcome = self._iterate(samples, int(limit), iteration, n_iter)
@@ -186,7 +187,10 @@ class Loop:
                 if callback(state):
                     break
             if self._settled():
-                break
+                # On a part of the samples that may be chance: only two passes over all of them end the fit.
+                if self.history[-2]["n_samples"] == self.views[0].shape[0]:
+                    break
+                all_in = True
 
     def _iterate(self, samples: Samples, limit: int, iteration: int, n_iter: int) -> _Outcome:
         settings = self.settings

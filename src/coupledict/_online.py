@@ -15,6 +15,7 @@ from ._base import Normalize, generator
 from ._learner import CoupledDictionaryLearning
 from ._passes import Samples, Sums
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
+from ._schedule import Chosen
 from ._views import Array, check_count, check_tol
 
 
@@ -110,6 +111,7 @@ n_jobs, random_state
     unused_atoms = "keep"
     stop_tol = 0.0
     warm_start = False
+    callback = None
 
     def _check_parameters(self) -> None:
         check_count(self.batch_size, "batch_size")
@@ -160,11 +162,14 @@ n_jobs, random_state
             for _ in range(self.max_iter):
                 if place + self.batch_size > n and place > 0:
                     order, place = rng.permutation(n), 0
-                chosen = order[place : place + self.batch_size]
+                self._learn_more(views, self.forgetting, Chosen(order[place : place + self.batch_size]))
                 place += self.batch_size
-                self._learn_more([view[chosen] for view in views], self.forgetting)
+        except Exception:
+            del self.components_, self._stream
+            raise
         except KeyboardInterrupt:
             if not self.history_:
+                del self.components_, self._stream
                 raise
             warnings.warn(
                 f"The fit was interrupted; the model is that of batch {len(self.history_)} of {self.max_iter}.",

@@ -28,7 +28,7 @@ from ._views import Array, read_rows
 
 if TYPE_CHECKING:
     from ._pursuit import Coder
-    from ._schedule import Order
+    from ._schedule import Chosen, Order
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
 LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
@@ -200,7 +200,7 @@ class Samples:
 
     views: list[Array]
     dtype: np.dtype[Any]
-    order: Order | None = None
+    order: Order | Chosen | None = None
 
     def __len__(self) -> int:
         return int(self.views[0].shape[0]) if self.order is None else self.order.size

@@ -78,6 +78,22 @@ def sample_sizes(
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """Samples by a list of their numbers."""
+
+    samples: npt.NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return self.samples.size
+
+    def numbers(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Return the samples at places start..stop-1."""
+        return self.samples[start:stop]
+
+
+@dataclass(frozen=True)
 class Order:
     """Samples spread evenly over all of them, without a list of their numbers.
 

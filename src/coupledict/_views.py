@@ -92,7 +92,8 @@ def check_tol(value: object, name: str = "tol") -> float:
         raise TypeError(f"Expected {name} to be a number, got {value!r}.")
     number = float(value)
     if not (np.isfinite(number) and number >= 0):
-        raise ValueError(f"Expected {name} to be a finite squared norm of at least 0, got {value}.")
+        what = "squared norm" if name == "tol" else "number"
+        raise ValueError(f"Expected {name} to be a finite {what} of at least 0, got {value}.")
     return number
 
 
