@@ -74,6 +74,13 @@ def test_chunks_cover_every_sample_once(n, work, n_jobs):
         assert all(stop - start == 1 for start, stop in chunks)
 
 
+def test_samples_that_share_work_stay_together():
+    """Without the Gram matrix a block of samples shares every pass over the dictionary."""
+    chunks, short = _passes.cut(500, 1e9, 2, together=True)
+    assert [stop - start for start, stop in chunks] == [48] * 10 + [20]
+    assert not short
+
+
 def test_n_jobs_follows_joblib():
     assert _passes.count_jobs(None) == 1
     assert _passes.count_jobs(3) == 3

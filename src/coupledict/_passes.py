@@ -156,12 +156,18 @@ class Workspaces:
         self._idle.append(workspace)
 
 
-def cut(n: int, multiply_adds: float, n_jobs: int, chunk_size: int | None = None) -> tuple[list[tuple[int, int]], bool]:
-    """Cut n samples into chunks; return their bounds, and whether one is short enough for the calling thread."""
+def cut(
+    n: int, multiply_adds: float, n_jobs: int, chunk_size: int | None = None, *, together: bool = False
+) -> tuple[list[tuple[int, int]], bool]:
+    """Cut n samples into chunks; return their bounds, and whether one is short enough for the calling thread.
+
+    With `together` the kernel shares work between the samples of a block, so chunks are whole blocks.
+    """
     seconds = multiply_adds / MULTIPLY_ADDS_PER_SECOND
     if chunk_size is None:
         even_share = max(n / (4 * n_jobs), LEAST_CHUNK_SECONDS / seconds)
-        chunk_size = int(np.clip(min(even_share, CHUNK_SECONDS / seconds), 1, MAX_CHUNK))
+        least = SIGNAL_BLOCK if together else 1
+        chunk_size = int(np.clip(min(even_share, CHUNK_SECONDS / seconds), least, MAX_CHUNK))
         if chunk_size > SIGNAL_BLOCK:
             chunk_size = -(-chunk_size // SIGNAL_BLOCK) * SIGNAL_BLOCK
     chunks = [(start, min(start + chunk_size, n)) for start in range(0, n, chunk_size)]
@@ -269,7 +275,7 @@ class Coded:
 def encode(coder: Coder, samples: Samples, n_jobs: int, chunk_size: int | None = None) -> Coded:
     """Code all samples."""
     n = len(samples)
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, together=coder.gram_free)
     stop = np.zeros(1, np.int32)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)

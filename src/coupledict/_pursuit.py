@@ -104,7 +104,7 @@ class Coder:
         self._kernel_tol = -1.0 if tol is None else tol / top
         self._ols = pursuit == "ols"
         self._make = _native.Plan32 if dtype == np.float32 else _native.Plan64
-        self._gram_free = coupling == "code" and n_atoms * n_atoms * dtype.itemsize > GRAM_BUDGET_BYTES
+        self.gram_free = coupling == "code" and n_atoms * n_atoms * dtype.itemsize > GRAM_BUDGET_BYTES
         with_gram = n_atoms * n_atoms * dtype.itemsize <= GRAM_BUDGET_BYTES and n_samples * self.n_nonzero > n_atoms
         self._plans = []
         for group in self.groups:
@@ -147,7 +147,7 @@ class Coder:
         }
         if len(self.groups) == 1:
             written = self._plans[0].encode(
-                views, self._scales, ols=self._ols, gram_free=self._gram_free, values=values[0], **common
+                views, self._scales, ols=self._ols, gram_free=self.gram_free, values=values[0], **common
             )
         else:
             written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
