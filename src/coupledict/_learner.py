@@ -226,6 +226,7 @@ class CoupledDictionaryLearning(ViewLearner):
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
         """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`.
 
+        Atoms follow running sums over the batches; `schedule`, `growth`, `update` and `unused_atoms` play no part.
         After `fit` it goes on from the dictionaries learned there. The refitted dictionaries of `predict` are dropped:
         they belong to the dictionaries before.
         """

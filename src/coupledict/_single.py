@@ -125,7 +125,10 @@ warm_start, n_jobs, random_state, verbose, callback
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
-        """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`."""
+        """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`.
+
+        Atoms follow running sums over the batches; `schedule`, `growth`, `update` and `unused_atoms` play no part.
+        """
         first = not hasattr(self, "components_")
         self._learn_more([self._validate(X, reset=first)], forgetting=0.0)
         return self
