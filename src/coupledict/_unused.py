@@ -1,9 +1,9 @@
 """What becomes of atoms that no sample uses.
 
 With the linear schedule and the cosine start more than half of the atoms are unused in the first iteration, so the rule
-matters. Measured (benchmarks/learning.py, part unused): the paper's rule, the mean residual at the moment the sweep
+matters. Measured (benchmarks/unused_atoms.py): the paper's rule, the mean residual at the moment the sweep
 reaches the atom, makes neighbouring unused atoms equal for a while, but they part again and all atoms are used in the
-end; it ends a little better than keeping unused atoms where a tolerance drives the codes and a little worse where their
+end; it ends a little better than keeping unused atoms where a tolerance drives the codes and ties with it where their
 number is fixed. Worst represented samples from the start on are the poorest choice with this schedule. With the default
 settings, samples as the start and growing samples, hardly any atom is ever unused and the rules tie.
 """
