@@ -143,7 +143,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         else:
             init = [self.init] if len(views) == 1 and isinstance(self.init, np.ndarray) else self.init
             # Samples are the better start where the number of atoms is limited, and cosines where a tolerance drives
-            # the codes (benchmarks/learning.py); the paper's updates start from cosines, as the paper does.
+            # the codes (benchmarks/default_settings.py); the paper's updates start from cosines, as the paper does.
             cosines = self.tol is not None or self.update != "statistics"
             kind = _init.check_init(init, widths, n_components, cosines=cosines)
             arrays = _init.start(kind, views, n_components, rng)

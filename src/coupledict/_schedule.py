@@ -13,7 +13,7 @@ import numpy.typing as npt
 Schedule: TypeAlias = str | Callable[[int, int, int], int] | Sequence[int] | npt.NDArray[Any]
 Growth: TypeAlias = str | Callable[[int, int, int], int] | None
 
-FIRST_SHARE = 50  # the first pass of growth="auto" sees one sample in fifty: benchmarks/learning.py, part growth
+FIRST_SHARE = 50  # the first pass of growth="auto" sees one sample in fifty: benchmarks/default_settings.py
 
 
 def sparsity_limits(
