@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from _coders import Quality
 from _data import Array
-from _learners import KSVD, MOD, THREADS, Learner, Ours, Point, UsualKSVD
+from _learners import KSVD, MOD, UsualKSVD
 from _learning_quality import PAUSE, evaluate, score
-from _learning_tasks import Task
-from _timing import limit_threads
+from _learning_tasks import THREADS, Task
 
 import coupledict
+from coupledict.experiments.machine import limit_threads
+from coupledict.experiments.watching import Learner, Ours, Point
 
 SEQUENTIAL, STATISTICS = "coupledict sequential", "coupledict statistics"
 UPDATES = {SEQUENTIAL: "sequential", STATISTICS: "statistics", KSVD: "ksvd", MOD: "mod"}

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from _coders import Quality, judge
 from _data import Array
-from _learners import DEFAULT, REFERENCE, THREADS, Learner, Point
-from _learning_tasks import Task
-from _timing import limit_threads
+from _learners import DEFAULT, REFERENCE
+from _learning_tasks import THREADS, Task
 
 import coupledict
+from coupledict.experiments.machine import limit_threads
+from coupledict.experiments.watching import Learner, Point
 
 PAUSE = 0.05
 RECOVERED = 0.99

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _learners import DEFAULT, JOINT, KSVD, LETTER, MOD, N_SEEDS, REFERENCE, THREADS, UsualKSVD
+from _learners import DEFAULT, JOINT, KSVD, LETTER, MOD, N_SEEDS, REFERENCE, UsualKSVD
 from _learning_memory import Memory
 from _learning_parts import RULES, SEQUENTIAL, Identity, Iteration, Unused
-from _learning_peers import DICTLEARN, DICTLEARN_WORST, SKLEARN, SPAMS, SPAMS_OWN
 from _learning_plots import Curve, CurvePanel, Style, curve_panels
 from _learning_quality import Contest, Trace
+from _learning_tasks import THREADS
 from _timing import duration, table
+
+from coupledict.experiments.peers import DICTLEARN, DICTLEARN_WORST, SKLEARN, SPAMS, SPAMS_OWN
 
 PEERS = (SPAMS, SPAMS_OWN, DICTLEARN, DICTLEARN_WORST, SKLEARN)
 RIVALS = (REFERENCE, LETTER, KSVD, MOD, *PEERS)

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _data import Array, cosine_dictionary, distinct_patches, load_images, load_pairs, random_mixtures
+from _data import Array, cosine_dictionary, random_mixtures
+
+from coupledict.experiments.machine import usable_cores
+from coupledict.experiments.sources import distinct_patches, load_images, load_pairs
 
 SEED = 0
+THREADS = min(2, usable_cores())
 PAIRS = {"pairs20k-T5": (0, 5), "pairs20k-T10": (0, 10), "pairs50k-T5": (1, 5), "pairs50k-T10": (1, 10)}
 CASES = (*PAIRS, "patches-T5", "patches-tol", "digits", "planted")
 
@@ -52,6 +56,11 @@ class Task:
     def n_components(self) -> int:
         """Number of atoms."""
         return len(self.start[0])
+
+    @property
+    def threads(self) -> int:
+        """Threads that a learner may use."""
+        return THREADS
 
     @property
     def n_samples(self) -> int:

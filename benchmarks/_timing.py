@@ -9,19 +9,14 @@ and would take a core from whoever comes next.
 from __future__ import annotations
 
 import gc
-import os
-import platform
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+
+from coupledict.experiments.machine import limit_threads
 
 
 @dataclass(frozen=True)
@@ -58,21 +53,6 @@ class Timing:
     def repeats(self) -> str:
         """How many repeats there were, with a star where the budget allowed fewer than were asked."""
         return f"{len(self.seconds)}" + ("*" if len(self.seconds) < self.asked else "")
-
-
-@contextmanager
-def limit_threads(threads: int) -> Iterator[None]:
-    """Hold BLAS, OpenMP and, where it is loaded, numba to a number of threads."""
-    numba = sys.modules.get("numba")
-    before = numba.get_num_threads() if numba else 0
-    with threadpool_limits(limits=threads):
-        if numba:
-            numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
-        try:
-            yield
-        finally:
-            if numba:
-                numba.set_num_threads(before)
 
 
 def measure(
@@ -153,54 +133,6 @@ def matmul_rate(dtype: str, *, size: int = 2000, repeats: int = 7) -> float:
     out = np.empty_like(left)
     timing = measure([Entry(f"matmul {dtype}", lambda: np.matmul(left, right, out=out))], repeats=repeats)[0]
     return 2.0 * size**3 / timing.median / 1e9
-
-
-def machine(distributions: Sequence[str]) -> dict[str, Any]:
-    """Describe the machine and the versions of distributions, for the record of a run."""
-    blas = [
-        {key: pool.get(key) for key in ("user_api", "internal_api", "version", "architecture")}
-        for pool in threadpool_info()
-    ]
-    return {
-        "cpu": cpu_name(),
-        "cores": usable_cores(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": {name: _version(name) for name in distributions},
-        "threaded_libraries": blas,
-    }
-
-
-def cpu_name() -> str:
-    """Return the model name of the processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def usable_cores() -> int:
-    """Return how many processors this process may run on."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def load_average() -> list[float] | None:
-    """Return the system's load averages over 1, 5 and 15 minutes, where it tells them.
-
-    A run that shares its cores with other work measures the other work too: the record should show it.
-    """
-    return [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _data import Array, data_directory, distinct_patches, load_images, load_pairs
+from _data import Array
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
+from coupledict.experiments.sources import data_directory, distinct_patches, load_images, load_pairs
 
 N_TRAIN, N_HELD_OUT, N_SEEDS = 20_000, 5_000, 3
 CASES: tuple[tuple[str, bool, int, float | None], ...] = (

@@ -23,11 +23,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _data import data_directory
-from _learners import THREADS, our_learners
+from _learners import our_learners
 from _learning_memory import memory_of_fit
 from _learning_parts import identical_bits, one_iteration, unused_atoms
-from _learning_peers import DICTLEARN, available_peers
 from _learning_quality import hold
 from _learning_report import (
     Run,
@@ -39,10 +37,12 @@ from _learning_report import (
     print_rest,
     print_unused,
 )
-from _learning_tasks import CASES, QUICK, SEED, Sizes, Source
-from _timing import load_average, machine
+from _learning_tasks import CASES, QUICK, SEED, THREADS, Sizes, Source
 
 import coupledict
+from coupledict.experiments.machine import load_average, machine
+from coupledict.experiments.peers import DICTLEARN, available_peers
+from coupledict.experiments.sources import data_directory
 
 PARTS = ("iteration", "quality", "unused", "memory", "identity")
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "spams-bin", "dictlearn", "numba")

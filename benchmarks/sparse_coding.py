@@ -42,9 +42,7 @@ from _data import (
     Array,
     centred_patches,
     cosine_dictionary,
-    data_directory,
     focused_and_blurred,
-    load_images,
     random_mixtures,
 )
 from _memory import memory_beyond
@@ -60,9 +58,11 @@ from _sparse_report import (
     print_case,
     print_summary,
 )
-from _timing import Entry, load_average, machine, matmul_rate, measure
+from _timing import Entry, matmul_rate, measure
 
 import coupledict
+from coupledict.experiments.machine import load_average, machine
+from coupledict.experiments.sources import data_directory, load_images
 
 CASES = ("T5", "T10", "tol", "views", "random", "many")
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "spams-bin", "dictlearn", "numba")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from _data import centred_patches, data_directory, load_images
+from _data import centred_patches
 
 from coupledict import LETTER, CoupledDictionaryLearning, sparse_encode
+from coupledict.experiments.sources import data_directory, load_images
 
 CASES: tuple[tuple[str, int, float | None], ...] = (
     ("eps = 256", 32, 256.0),

@@ -27,13 +27,12 @@ from typing import Any
 
 import joblib
 import numpy as np
-from _data import Array
-from _learners import THREADS, Learner, Point, Recorder
-from _learning_tasks import Task
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-import coupledict
+from .._pursuit import sparse_encode
+from .._views import Array
+from .watching import Learner, Point, Problem, Recorder
 
 SPAMS, SPAMS_OWN = "SPAMS", "SPAMS, own start"
 DICTLEARN, DICTLEARN_WORST = "dictlearn AK-SVD", "dictlearn, worst samples"
@@ -48,7 +47,7 @@ class Spams(Learner):
         self._own_start = own_start
         self._module = importlib.import_module("spams")
 
-    def run(self, task: Task, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
+    def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
         """See the base class. It ends before a run that would probably take longer than the patience."""
         train = self._prepare(task)
         points: list[Point] = []
@@ -58,11 +57,11 @@ class Spams(Learner):
                 break
         return points
 
-    def again(self, task: Task, index: int) -> float:
+    def again(self, task: Problem, index: int) -> float:
         """See the base class."""
         return self._prepare(task)(2**index).seconds
 
-    def _prepare(self, task: Task) -> Callable[[int], Point]:
+    def _prepare(self, task: Problem) -> Callable[[int], Point]:
         X = np.asfortranarray(task.stacked().T)
         start = None if self._own_start else np.asfortranarray(task.stacked_start().T)
         mode, bound = (3, float(task.n_nonzero_coefs)) if task.tol is None else (4, task.tol)
@@ -73,7 +72,7 @@ class Spams(Learner):
             with threadpool_limits(1, user_api="blas"):
                 begun = time.perf_counter()
                 D = self._module.trainDL(
-                    X, lambda1=bound, mode=mode, iter=n_batches, numThreads=THREADS, verbose=False, **settings
+                    X, lambda1=bound, mode=mode, iter=n_batches, numThreads=task.threads, verbose=False, **settings
                 )
                 seconds = time.perf_counter() - begun
             return Point(seconds, np.ascontiguousarray(D.T))
@@ -94,7 +93,7 @@ class Dictlearn(Learner):
         importlib.import_module("numba")
         self._module = importlib.import_module("dictlearn")
 
-    def run(self, task: Task, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
+    def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
         """See the base class. The clock starts with the first coding, after its checks of the input."""
         recorder = Recorder(limit, patience)
         X = task.stacked()
@@ -136,7 +135,7 @@ class MiniBatch(Learner):
         self._module = importlib.import_module("sklearn.decomposition")
         self._alphas: dict[str, float] = {}
 
-    def run(self, task: Task, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
+    def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
         """See the base class."""
         X, start = task.stacked(), task.stacked_start()
         if task.key not in self._alphas:
@@ -148,7 +147,7 @@ class MiniBatch(Learner):
             batch_size=self.batch_size,
             dict_init=start,
             random_state=0,
-            n_jobs=THREADS,
+            n_jobs=task.threads,
         )
         # Fastest of what was tried: processes cost more than they give, and a threaded BLAS gets in the way.
         with (
@@ -174,9 +173,9 @@ class MiniBatch(Learner):
                     if recorder.note([model.components_]):
                         return recorder.points
 
-    def _alpha(self, X: Array, start: Array, task: Task) -> float:
+    def _alpha(self, X: Array, start: Array, task: Problem) -> float:
         """Find the penalty with which the lasso uses as many atoms as OMP, by bisection of its logarithm."""
-        codes = coupledict.sparse_encode(X, start, n_nonzero_coefs=task.n_nonzero_coefs, tol=task.tol)
+        codes = sparse_encode(X, start, n_nonzero_coefs=task.n_nonzero_coefs, tol=task.tol)
         wanted = codes.nnz
         high = float(np.abs(X @ start.T).max())
         low = 1e-4 * high

@@ -1,0 +1,154 @@
+"""Learners that are watched: the dictionaries they make on the way, and the seconds these took.
+
+The clock stands still while a dictionary is copied, and dictionaries are judged when the run is over.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._learner import CoupledDictionaryLearning
+from .._views import Array
+
+
+class Problem(Protocol):
+    """Samples to learn from, a common start, and when a code is done."""
+
+    @property
+    def key(self) -> str:
+        """Name of the problem."""
+
+    @property
+    def train(self) -> tuple[Array, ...]:
+        """Views to learn from."""
+
+    @property
+    def start(self) -> tuple[Array, ...]:
+        """Starting dictionaries, one a view."""
+
+    @property
+    def n_components(self) -> int:
+        """Number of atoms."""
+
+    @property
+    def n_nonzero_coefs(self) -> int:
+        """Most atoms of a code."""
+
+    @property
+    def tol(self) -> float | None:
+        """Squared residual at which a code is done."""
+
+    @property
+    def threads(self) -> int:
+        """Threads that a learner may use."""
+
+    def stacked(self) -> Array:
+        """Return the views to learn from side by side."""
+
+    def stacked_start(self) -> Array:
+        """Return the starting dictionaries side by side, with rows of unit norm."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A dictionary of stacked views, and the seconds of learning behind it."""
+
+    seconds: float
+    dictionary: Array
+
+
+class Recorder:
+    """Notes dictionaries with the time they took, and says when there are enough.
+
+    Parameters
+    ----------
+    limit : int or None
+        Number of notes after which to stop.
+    patience : float
+        Seconds after which to stop.
+    """
+
+    def __init__(self, limit: int | None = None, patience: float = math.inf) -> None:
+        self.points: list[Point] = []
+        self._limit = math.inf if limit is None else limit
+        self._patience = patience
+        self._started = 0.0
+        self._idle = 0.0
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._started = time.perf_counter()
+
+    def note(self, dictionaries: Sequence[Array]) -> bool:
+        """Note the dictionaries of all views while the clock stands still; tell whether to stop."""
+        now = time.perf_counter()
+        seconds = now - self._started - self._idle
+        self.points.append(Point(seconds, np.hstack(dictionaries)))
+        self._idle += time.perf_counter() - now
+        return len(self.points) >= self._limit or seconds >= self._patience
+
+
+class Learner(ABC):
+    """Something that learns a dictionary and can be watched."""
+
+    name: str
+
+    @abstractmethod
+    def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
+        """Learn; return the dictionaries on the way, at most `limit` of them, or up to `patience` seconds."""
+
+    def again(self, task: Problem, index: int) -> float:
+        """Learn once more, up to the point of that index; return the seconds until there."""
+        return self.run(task, limit=index + 1)[-1].seconds
+
+
+class Ours(Learner):
+    """``coupledict.CoupledDictionaryLearning`` with settings.
+
+    Parameters
+    ----------
+    name : str
+    settings : mapping
+        Keywords of the estimator.
+    common_start : bool
+        Start from the dictionaries of the task, as the peers do, and not from what `settings` says.
+    """
+
+    def __init__(self, name: str, settings: Mapping[str, Any], *, common_start: bool = False) -> None:
+        self.name = name
+        self.settings = dict(settings)
+        self.common_start = common_start
+
+    def estimator(self, task: Problem, **more: Any) -> Any:
+        """Make the estimator for a task."""
+        settings = {
+            **self.settings,
+            "n_components": task.n_components,
+            "n_nonzero_coefs": task.n_nonzero_coefs,
+            "tol": task.tol,
+            "n_jobs": task.threads,
+            # It serves prediction only and comes after the dictionaries, which are what is compared.
+            "refit": False,
+            **more,
+        }
+        if self.common_start:
+            settings["init"] = list(task.start)
+        return CoupledDictionaryLearning(**settings)
+
+    def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
+        """See the base class. The patience is not needed: the number of iterations is a setting."""
+        recorder = Recorder(limit)
+        model = self.estimator(task, callback=lambda state: recorder.note(state.components))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            recorder.start()
+            model.fit(list(task.train))
+        return recorder.points
