@@ -38,10 +38,10 @@ $(VENV)/.bench: $(VENV)/.built
 	@touch $@
 
 demo: $(VENV)/.built
-	$(BIN)/python examples/demo.py --output output/demo
+	$(BIN)/coupledict demo --output output/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

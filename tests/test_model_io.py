@@ -14,7 +14,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
 
-from coupledict import model_io
+from coupledict import _whole_file, model_io
 from coupledict.model_io import ModelFileError, read_model, write_model
 
 METADATA = {
@@ -233,7 +233,7 @@ def test_a_failed_write_changes_nothing(path, tensors, monkeypatch, failure, exi
     before = path.read_bytes() if exists else None
     with monkeypatch.context() as patch:
         if failure == "write":
-            patch.setattr(model_io, "open", FailingFile, raising=False)
+            patch.setattr(_whole_file, "open", FailingFile, raising=False)
         else:
             patch.setattr(
                 os, "fsync" if failure == "fsync" else "replace", interrupt if failure == "interrupt" else fail

@@ -1,4 +1,4 @@
-"""The example in README runs as printed, and prints what it says."""
+"""The example in README runs as printed, and prints what it says; every example writes its picture."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parents[1] / "README.md"
+EXAMPLES = sorted((README.parent / "examples").glob("*.py"))
 
 
 def test_the_example_runs_as_printed():
@@ -18,8 +21,10 @@ def test_the_example_runs_as_printed():
     assert abs(float(done.stdout) - claimed) < 0.01
 
 
-def test_the_demo_writes_its_pictures(tmp_path):
-    demo = README.parent / "examples" / "demo.py"
-    subprocess.run([sys.executable, demo, "--output", tmp_path], check=True, capture_output=True)
-    for name in ("pairs.png", "prediction.png", "patches.png"):
-        assert (tmp_path / name).stat().st_size > 20_000
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
+def test_every_example_writes_its_picture(example, tmp_path):
+    command = [sys.executable, "-W", "error", example, "--output", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{example.stem}.png").stat().st_size > 20_000

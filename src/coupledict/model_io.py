@@ -11,16 +11,14 @@ import hashlib
 import json
 import os
 import re
-import secrets
-import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
+
+from ._whole_file import replace_file
 
 Array: TypeAlias = npt.NDArray[Any]
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -80,7 +78,7 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], meta
     arrays = {name: _check_tensor(name, array) for name, array in tensors.items()}
     text = _as_json(metadata)
     marks = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": text, "checksum": _checksum(arrays, text)}
-    _replace_file(path, [_header(arrays, marks), *(_contents(array) for _, array in _layout(arrays))])
+    replace_file(path, [_header(arrays, marks), *(_contents(array) for _, array in _layout(arrays))])
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -217,25 +215,6 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)  # the data begin at a multiple of 8
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
-
-
-def _replace_file(path: str | os.PathLike[str], parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file under another name, make sure that it is on disk, and only then give it its name."""
-    target = Path(os.path.realpath(path))  # a link stays a link
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} to exist, got no such folder. Make it.")
-    temporary = target.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
-    try:
-        with open(temporary, "xb") as file:  # not tempfile, whose files no one else may read
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _check_length(path: str | os.PathLike[str], name: str) -> None:

@@ -36,6 +36,10 @@ FOCUSED_REGIONS = (
     ("17", "B", "A", 89, 343, 180, 168),
 )
 
+MISSING = (
+    'Expected scikit-image and Pillow to be installed, to read images. Install them: pip install "coupledict[images]"'
+)
+
 
 def data_directory(given: str | None) -> Path | None:
     """Return the folder of ``--data``, else of ``COUPLEDICT_DATA``, else None."""
@@ -49,7 +53,8 @@ def load_images(directory: Path | None) -> tuple[list[Array], str]:
     Parameters
     ----------
     directory : Path or None
-        Folder whose sub-folder ``lytro`` holds the Lytro multi-focus pairs; None takes bundled photographs.
+        Folder of the Lytro multi-focus pairs, or one with such a folder named ``lytro``; None takes bundled
+        photographs.
 
     Returns
     -------
@@ -57,16 +62,22 @@ def load_images(directory: Path | None) -> tuple[list[Array], str]:
     sentence : str
     """
     if directory is None:
-        return _bundled_images(), (
+        return [bundled_image(name) for name in BUNDLED], (
             f"Images: {len(BUNDLED)} photographs bundled with scikit-image (neither --data nor COUPLEDICT_DATA is set)."
         )
-    files = sorted((directory / "lytro").glob("*.jpg"))
-    if not files:
-        raise FileNotFoundError(
-            f"Expected images lytro/*.jpg in the data folder '{directory}', found none; "
-            "correct --data or COUPLEDICT_DATA, or leave both unset to use the bundled photographs."
-        )
+    files = sorted(lytro_folder(directory).glob("lytro-*.jpg"))
     return [_grey(file) for file in files], f"Images: the Lytro multi-focus set, {len(files)} images."
+
+
+def lytro_folder(directory: Path) -> Path:
+    """Return the folder itself or its sub-folder ``lytro``, whichever holds the Lytro pairs."""
+    for folder in (directory / "lytro", directory):
+        if next(folder.glob("lytro-*.jpg"), None) is not None:
+            return folder
+    raise FileNotFoundError(
+        f"Expected the Lytro pairs (lytro-01-A.jpg and so on) in '{directory}' or its folder 'lytro', found none; "
+        "correct --data or COUPLEDICT_DATA, or leave both unset to use the bundled photographs."
+    )
 
 
 def load_pairs(directory: Path | None, *, sigma: float = 2.0) -> tuple[list[Array], list[Array], str]:
@@ -75,8 +86,7 @@ def load_pairs(directory: Path | None, *, sigma: float = 2.0) -> tuple[list[Arra
     Parameters
     ----------
     directory : Path or None
-        Folder whose sub-folder ``lytro`` holds the Lytro multi-focus pairs; None takes bundled photographs and
-        blurs them with a Gaussian of width `sigma`.
+        As in :func:`load_images`; None takes bundled photographs and blurs them with a Gaussian of width `sigma`.
 
     Returns
     -------
@@ -84,36 +94,39 @@ def load_pairs(directory: Path | None, *, sigma: float = 2.0) -> tuple[list[Arra
     sentence : str
     """
     if directory is None:
-        images = _bundled_images()
+        images = [bundled_image(name) for name in BUNDLED]
         soft = [ndimage.gaussian_filter(image, sigma) for image in images]
         sentence = f"Pairs: bundled photographs and copies blurred by a Gaussian of width {sigma:g}: not real pairs."
         return images, soft, sentence
+    folder = lytro_folder(directory)
     focused, blurred = [], []
     for pair, sharp, blunt, row, column, height, width in FOCUSED_REGIONS:
         region = slice(row, row + height), slice(column, column + width)
-        focused.append(_grey(directory / "lytro" / f"lytro-{pair}-{sharp}.jpg")[region])
-        blurred.append(_grey(directory / "lytro" / f"lytro-{pair}-{blunt}.jpg")[region])
+        focused.append(_grey(folder / f"lytro-{pair}-{sharp}.jpg")[region])
+        blurred.append(_grey(folder / f"lytro-{pair}-{blunt}.jpg")[region])
     return focused, blurred, f"Pairs: {len(focused)} focused and blurred regions of the Lytro multi-focus set."
 
 
 def _grey(file: Path) -> Array:
-    from PIL import Image
-
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(MISSING) from error
     with Image.open(file) as image:
         return np.asarray(image.convert("L"), dtype=np.float32)
 
 
-def _bundled_images() -> list[Array]:
-    import skimage.color
-    import skimage.data
-
-    images = []
-    for name in BUNDLED:
-        image = getattr(skimage.data, name)()
-        if image.ndim == 3:
-            image = 255.0 * skimage.color.rgb2gray(image)
-        images.append(np.asarray(image, dtype=np.float32))
-    return images
+def bundled_image(name: str) -> Array:
+    """Load a photograph that ships with scikit-image, grey, on the scale 0-255."""
+    try:
+        import skimage.color
+        import skimage.data
+    except ImportError as error:
+        raise ImportError(MISSING) from error
+    image = getattr(skimage.data, name)()
+    if image.ndim == 3:
+        image = 255.0 * skimage.color.rgb2gray(image)
+    return np.asarray(image, dtype=np.float32)
 
 
 def distinct_patches(

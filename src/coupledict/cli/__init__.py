@@ -1,0 +1,7 @@
+"""The command line: ``coupledict COMMAND``; one module a group of commands."""
+
+from ._app import app, main
+
+__all__ = ["app", "main"]
+
+from . import _reproduce  # noqa: F401  (registers its commands)

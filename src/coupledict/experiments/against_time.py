@@ -1,0 +1,359 @@
+"""The paper's second experiment: error and sparsity against time, one dictionary, a tolerance.
+
+All methods share one coder and start from the same cosines unless they say otherwise, so that methods are compared and
+not programs. A learner is timed with nothing but copies of its dictionaries taken on the way; those are judged when it
+is done, by coding the patches it learned from, and patches it never saw, with the full number of atoms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._init import dct_dictionary
+from .._learner import LETTER, CoupledDictionaryLearning
+from .._online import OnlineDictionaryLearning
+from .._pursuit import sparse_encode
+from .._views import Array
+from .levels import Level, codes_level, first_reaching
+from .machine import limit_threads
+from .peers import DICTLEARN, SKLEARN, SPAMS, available_peers
+from .sources import distinct_patches
+from .watching import Point, Recorder
+
+KSVD, DEFAULT_METHOD, PAPER = "ksvd", "default", "letter"
+START_NONZEROS = 13.2  # atoms that the cosine start needs where K-SVD ends near 12.5: the regime the paper describes
+PEERS = {
+    SPAMS: "trainDL: online learning, coded by orthogonal least squares, no limit but the tolerance",
+    DICTLEARN: "approximate K-SVD with its own orthogonal matching pursuit; unused atoms become random",
+    SKLEARN: "MiniBatchDictionaryLearning: online learning with the lasso, its penalty set for as many atoms as ours",
+}
+PEER_POINTS = 12  # dictionaries of a peer that are judged
+PAUSE = 0.05  # seconds of rest before a run: threads of the libraries of the one before stop spinning
+
+
+@dataclass(frozen=True)
+class TimeSizes:
+    """How much the experiment learns from, and how often it is timed."""
+
+    n_patches: int = 10_000
+    n_held_out: int = 10_000
+    n_components: int = 256
+    n_nonzero_coefs: int = 32
+    side: int = 8
+    repeats: int = 5
+    peer_seconds: float = 6.0
+    thinning: int = 1
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Patches, a start, and when a code is done: what a learner needs to know (see ``watching.Problem``)."""
+
+    key: str
+    title: str
+    train: tuple[Array, ...]
+    held_out: Array
+    start: tuple[Array, ...]
+    n_nonzero_coefs: int
+    tol: float
+    threads: int
+
+    @property
+    def n_components(self) -> int:
+        """Number of atoms."""
+        return len(self.start[0])
+
+    def stacked(self) -> Array:
+        """Return the patches."""
+        return self.train[0]
+
+    def stacked_start(self) -> Array:
+        """Return the starting dictionary."""
+        return self.start[0]
+
+    def level(self, X: Array, dictionary: Array) -> Level:
+        """Return the sparsity and error that a dictionary gives for patches."""
+        return codes_level(X, dictionary, self.n_nonzero_coefs, self.tol, self.threads)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to learn a dictionary, and how often its figures are kept."""
+
+    key: str
+    name: str
+    description: str
+    max_iter: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    own_start: bool = False
+    every: int = 1
+    repeated: bool = True
+
+    def run(self, regime: Regime, seed: int) -> tuple[list[Point], list[dict[str, Any]]]:
+        """Learn; return the dictionaries on the way with their times, and the history of the fit."""
+        common: dict[str, Any] = {
+            "n_components": regime.n_components,
+            "n_nonzero_coefs": regime.n_nonzero_coefs,
+            "tol": regime.tol,
+            "n_jobs": regime.threads,
+            "random_state": seed,
+        }
+        settings = self.settings | ({} if self.own_start else {"init": list(regime.start)}) | {"refit": False}
+        recorder = Recorder()
+        if self.key == "odl":
+            online = OnlineDictionaryLearning(**common, **settings)
+            recorder.start()
+            for batch in _batches(regime.train[0], online.batch_size, self.max_iter, seed):
+                online.partial_fit([batch])
+                recorder.note(online.components_)
+            return recorder.points, online.history_
+        learner = CoupledDictionaryLearning(
+            **common, **settings, max_iter=self.max_iter, callback=lambda state: recorder.note(state.components)
+        )
+        recorder.start()
+        learner.fit([regime.train[0]])
+        return recorder.points, learner.history_
+
+
+CONSTANT = {"schedule": "constant", "growth": None}
+METHODS = (
+    Method(
+        KSVD, "K-SVD", "exact K-SVD: a singular value decomposition for each atom", 16, CONSTANT | {"update": "ksvd"}
+    ),
+    Method(
+        "aksvd",
+        "approximate K-SVD",
+        "one power step for each atom instead of the decomposition; the number of nonzeros is constant",
+        32,
+        CONSTANT | {"update": "sequential"},
+    ),
+    Method("mod", "MOD", "all atoms at once by least squares", 32, CONSTANT | {"update": "mod"}),
+    Method("odl", "online learning", "batches of 256 patches and running sums", 256, every=8),
+    Method(
+        PAPER,
+        "the paper, to the letter",
+        "rank-1 updates, growing number of nonzeros, mean residual for unused atoms",
+        32,
+        {key: value for key, value in LETTER.items() if key not in ("init", "refit")},
+    ),
+    Method(
+        "letter-keep",
+        "the paper, unused atoms kept",
+        "the letter but for its rule for unused atoms",
+        32,
+        {key: value for key, value in LETTER.items() if key not in ("init", "refit")} | {"unused_atoms": "keep"},
+        repeated=False,
+    ),
+    Method(
+        "ksvd-samples",
+        "K-SVD from samples",
+        "exact K-SVD that starts from random patches instead of cosines",
+        16,
+        CONSTANT | {"update": "ksvd", "init": "samples"},
+        own_start=True,
+        repeated=False,
+    ),
+    Method(DEFAULT_METHOD, "coupledict's default", "sums over codes, samples that grow in number", 32, own_start=True),
+)
+
+
+def regimes(images: list[Array], *, sizes: TimeSizes, seed: int, threads: int) -> list[Regime]:
+    """Cut the patches, and choose the tolerance of the sparse regime."""
+    (patches,) = distinct_patches([images], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed)
+    train = np.ascontiguousarray(patches[: sizes.n_patches])
+    held_out = np.ascontiguousarray(patches[sizes.n_patches :])
+    start = dct_dictionary((sizes.side, sizes.side), sizes.n_components)
+    sparse = sparse_tolerance(train, start, sizes.n_nonzero_coefs, threads)
+    return [
+        Regime(key, title, (train,), held_out, (start,), sizes.n_nonzero_coefs, tol, threads)
+        for key, title, tol in (
+            ("eps4", "the paper's tolerance, eps = 4", 4.0),
+            ("sparse", f"about 12 atoms a patch, eps = {sparse:g}", sparse),
+        )
+    ]
+
+
+def sparse_tolerance(X: Array, start: Array, n_nonzero_coefs: int, threads: int) -> float:
+    """Return the tolerance, a whole number, with which the start needs 13.2 atoms a patch."""
+    low, high = 0, 16
+    while _mean_nonzeros(X, start, n_nonzero_coefs, high, threads) > START_NONZEROS:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        above = _mean_nonzeros(X, start, n_nonzero_coefs, middle, threads) > START_NONZEROS
+        low, high = (middle, high) if above else (low, middle)
+    return float(high)
+
+
+def _mean_nonzeros(X: Array, D: Array, n_nonzero_coefs: int, tol: float, threads: int) -> float:
+    return float(sparse_encode(X, D, n_nonzero_coefs=n_nonzero_coefs, tol=tol, n_jobs=threads).nnz / len(X))
+
+
+def _batches(X: Array, size: int, number: int, seed: int) -> Iterator[Array]:
+    """Draw batches in random order, every patch once before any comes again."""
+    rng = np.random.default_rng(seed)
+    order = np.empty(0, np.intp)
+    for _ in range(number):
+        if order.size < size:
+            order = np.concatenate([order, rng.permutation(len(X))])
+        yield X[order[:size]]
+        order = order[size:]
+
+
+def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Run all methods in turns, judge them, and compare them with K-SVD; return plain figures."""
+    runs: dict[str, tuple[list[Point], list[dict[str, Any]]]] = {}
+    times: dict[str, list[list[float]]] = {method.key: [] for method in METHODS}
+    for round_ in range(sizes.repeats):
+        for place in range(len(METHODS)):
+            method = METHODS[(place + round_) % len(METHODS)]
+            if round_ > 0 and not method.repeated:
+                continue
+            progress(f"{regime.key}: {method.name}, run {round_ + 1} of {sizes.repeats if method.repeated else 1}")
+            with limit_threads(regime.threads):
+                time.sleep(PAUSE)
+                points, history = method.run(regime, seed)
+            times[method.key].append([point.seconds for point in points])
+            runs.setdefault(method.key, (points, history))
+    methods = []
+    for method in METHODS:
+        progress(f"{regime.key}: judging {method.name}")
+        seconds = np.median(times[method.key], axis=0)
+        figures = _judge(regime, method, sizes, *runs[method.key], seconds.tolist())
+        methods.append(figures | {"runs": len(times[method.key])})
+    return {
+        "key": regime.key,
+        "title": regime.title,
+        "n_patches": len(regime.train[0]),
+        "n_held_out": len(regime.held_out),
+        "n_components": regime.n_components,
+        "n_nonzero_coefs": regime.n_nonzero_coefs,
+        "tol": regime.tol,
+        "repeats": sizes.repeats,
+        "methods": methods,
+        **_compare(regime, methods, {key: points for key, (points, _) in runs.items()}, progress),
+        **run_peers(regime, sizes.peer_seconds, progress),
+    }
+
+
+def _kept(step: int, n_points: int) -> range:
+    """Return the numbers of the iterations whose figures are kept: every so many, the last included."""
+    return range((n_points - 1) % step, n_points, step)
+
+
+def _judge(
+    regime: Regime,
+    method: Method,
+    sizes: TimeSizes,
+    points: list[Point],
+    history: list[dict[str, Any]],
+    seconds: list[float],
+) -> dict[str, Any]:
+    n_patches = len(regime.train[0])
+    curve = []
+    for k in _kept(method.every * sizes.thinning, len(points)):
+        train = regime.level(regime.train[0], points[k].dictionary)
+        held_out = regime.level(regime.held_out, points[k].dictionary)
+        curve.append(
+            {
+                "iteration": k + 1,
+                "seconds": seconds[k],
+                "limit": history[k]["limit"],
+                "nonzeros": history[k]["mean_nonzeros"],
+                # As the paper defines it, but for samples as many as there are: some passes see only a part of them.
+                "error": history[k]["rms"] / np.sqrt(n_patches),
+                "train_nonzeros": train.nonzeros,
+                "train_error": train.error,
+                "held_nonzeros": held_out.nonzeros,
+                "held_error": held_out.error,
+                "unused": history[k]["unused"],
+            }
+        )
+    return {
+        "key": method.key,
+        "name": method.name,
+        "description": method.description,
+        "iterations": len(points),
+        "seconds": seconds[-1],
+        "curve": curve,
+    }
+
+
+def _compare(
+    regime: Regime, methods: list[dict[str, Any]], points: dict[str, list[Point]], progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Find out when each method stands where K-SVD ends, on the patches learned from and on those held out."""
+    ksvd = next(method for method in methods if method["key"] == KSVD)
+    last = ksvd["curve"][-1]
+    reached = []
+    for method in methods:
+        progress(f"{regime.key}: when {method['name']} reaches K-SVD's level")
+        dictionaries = [points[method["key"]][point["iteration"] - 1].dictionary for point in method["curve"]]
+        moments: dict[str, dict[str, Any] | None] = {}
+        for side, X in (("train", regime.train[0]), ("held", regime.held_out)):
+            target = Level(last[f"{side}_nonzeros"], last[f"{side}_error"])
+            levels = [Level(point[f"{side}_nonzeros"], point[f"{side}_error"]) for point in method["curve"]]
+            strict = next((k for k, level in enumerate(levels) if level.at_least(target)), None)
+            equal = first_reaching(X, dictionaries, levels, target, regime.n_nonzero_coefs, regime.tol, regime.threads)
+            moments[side] = _moment(method, equal, last["seconds"])
+            moments[f"{side}_strict"] = _moment(method, strict, last["seconds"])
+        first = moments.pop("train") or {"iteration": None, "seconds": None, "ratio": None}
+        reached.append({"key": method["key"], "name": method["name"], **first, **moments})
+    end = {
+        "method": KSVD,
+        "seconds": last["seconds"],
+        "iterations": last["iteration"],
+        "nonzeros": last["train_nonzeros"],
+        "error": last["train_error"],
+        "held_nonzeros": last["held_nonzeros"],
+        "held_error": last["held_error"],
+        "sentence": (
+            "A method stands where K-SVD ends once its codes are as sparse as K-SVD's last ones when they are made just"
+            " exact enough to have the same average error; 'strictly' means both figures at the same tolerance."
+        ),
+    }
+    return {"target": end, "reached": reached}
+
+
+def _moment(method: dict[str, Any], index: int | None, ksvd_seconds: float) -> dict[str, Any] | None:
+    """Return when a method got there, and how much sooner than K-SVD."""
+    if index is None:
+        return None
+    point = method["curve"][index]
+    seconds = point["seconds"]
+    return {"iteration": point["iteration"], "seconds": seconds, "ratio": ksvd_seconds / seconds}
+
+
+def run_peers(regime: Regime, seconds: float, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Let other packages learn for some seconds from the same start; judge them as ours are judged."""
+    peers, missing = available_peers()
+    results = []
+    for peer in peers:
+        if peer.name not in PEERS:
+            continue
+        progress(f"{regime.key}: {peer.name}")
+        with limit_threads(regime.threads):
+            time.sleep(PAUSE)
+            points = peer.run(regime, patience=seconds)
+        chosen = np.unique(np.geomspace(1, len(points), PEER_POINTS).round().astype(int)) - 1
+        curve = []
+        for k in chosen:
+            train = regime.level(regime.train[0], points[k].dictionary)
+            held_out = regime.level(regime.held_out, points[k].dictionary)
+            curve.append(
+                {
+                    "seconds": points[k].seconds,
+                    "nonzeros": train.nonzeros,
+                    "error": train.error,
+                    "held_nonzeros": held_out.nonzeros,
+                    "held_error": held_out.error,
+                }
+            )
+        results.append({"name": peer.name, "description": PEERS[peer.name], **curve[-1], "curve": curve})
+    absent = [name for name in PEERS if any(line.startswith(f"{name} is") for line in missing)]
+    return {"peers": results, "peers_missing": absent}

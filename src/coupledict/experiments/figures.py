@@ -1,0 +1,181 @@
+"""The pictures of the two experiments, each as PNG and as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._views import Array
+from ..plotting import COLOURS, plot_atoms
+from .against_time import DEFAULT_METHOD, KSVD, PAPER
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 130
+#: Methods that the paper compares, and ours: drawn strong; the others faint.
+LEADING = (KSVD, PAPER, DEFAULT_METHOD)
+#: Colour and marker of a method; those of other packages follow.
+STYLES = {
+    DEFAULT_METHOD: ("#0072B2", "o"),
+    PAPER: ("#D55E00", "s"),
+    KSVD: ("#000000", "X"),
+    "aksvd": ("#009E73", "^"),
+    "mod": ("#CC79A7", "D"),
+    "odl": ("#E69F00", "v"),
+    "letter-keep": ("#8C564B", "P"),
+    "ksvd-samples": ("#7F7F7F", "x"),
+}
+PEER_STYLES = (("#CC79A7", "D"), ("#009E73", "^"), ("#E69F00", "v"))
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches, tied to no window."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            'Expected matplotlib to be installed for the figures. Install it with: pip install "coupledict[plot]"'
+        ) from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, folder: Path, name: str) -> Path:
+    figure.savefig(folder / f"{name}.png", dpi=DPI)
+    figure.set_layout_engine("none")  # what was laid out for one file holds for the other
+    figure.savefig(folder / f"{name}.svg")
+    return folder / f"{name}.png"
+
+
+def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[int]], folder: Path) -> Path:
+    """Draw the four dictionaries: learned together above, separately below; the most used atoms first."""
+    figure = new_figure(9.6, 10.2)
+    axes = figure.subplots(2, 2)
+    titles = {"together": "learned together", "separate": "learned separately"}
+    for row, (how, title) in enumerate(titles.items()):
+        order = np.argsort(-np.asarray(uses[how]), kind="stable")
+        for column, view in enumerate(("focused", "blurred")):
+            name = f"({'abcd'[2 * row + column]}) {view}, {title}"
+            plot_atoms(dictionaries[how][column], order=order, ax=axes[row, column], title=name)
+    return _save(figure, folder, "pairs")
+
+
+def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
+    """Draw how strongly the atoms of equal number are correlated, together and separately."""
+    figure = new_figure(8.4, 3.4)
+    axis = figure.subplots()
+    bins = np.linspace(0, 1, 26).tolist()
+    for how, colour, label in (("together", COLOURS[0], "learned together"), ("separate", COLOURS[1], "separately")):
+        values = pairs[how]["atoms"]["correlation"]
+        axis.hist(values, bins, alpha=0.6, color=colour, label=f"{label}: median {np.median(values):.2f}")
+    axis.set_xlabel("correlation of the blurred focused atom with the blurred atom of the same number")
+    axis.set_ylabel("atoms")
+    axis.set_xlim(0, 1)
+    axis.legend(frameon=False, loc="upper left")
+    _plain(axis)
+    return _save(figure, folder, "correlations")
+
+
+def draw_time(regime: dict[str, Any], folder: Path) -> Path:
+    """Draw nonzeros and error against seconds: as learning goes, and on fresh patches with all atoms allowed."""
+    figure = new_figure(11.2, 7.4)
+    axes = figure.subplots(2, 2, sharex=True)
+    for column, (prefix, title) in enumerate(
+        (("", "codes as learning makes them (the paper's figure)"), ("held_", "fresh patches, all atoms allowed"))
+    ):
+        for row, (key, label) in enumerate((("nonzeros", "mean nonzeros"), ("error", "average error"))):
+            axis = axes[row, column]
+            for method in regime["methods"]:
+                colour, marker = STYLES[method["key"]]
+                strong = method["key"] in LEADING
+                points = method["curve"]
+                axis.plot(
+                    [point["seconds"] for point in points],
+                    [point[prefix + key] for point in points],
+                    color=colour,
+                    marker=marker,
+                    markersize=4 if strong else 2.5,
+                    linewidth=1.8 if strong else 0.9,
+                    alpha=1.0 if strong else 0.75,
+                    label=method["name"],
+                )
+            _logarithmic(axis, "x")
+            if key == "error":
+                _logarithmic(axis, "y")
+                axis.set_xlabel("seconds")
+            axis.set_ylabel(label)
+            axis.set_title(title if row == 0 else "")
+            _plain(axis)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(f"{regime['title']}; {regime['n_patches']:,} patches, at most {regime['n_nonzero_coefs']} atoms")
+    return _save(figure, folder, f"time_{regime['key']}")
+
+
+def draw_peers(regimes: list[dict[str, Any]], folder: Path) -> Path | None:
+    """Draw other packages beside the default and K-SVD on fresh patches; None where there are none."""
+    if not any(regime["peers"] for regime in regimes):
+        return None
+    figure = new_figure(11.2, 3.9)
+    axes = np.atleast_1d(figure.subplots(1, len(regimes)))
+    for axis, regime in zip(axes, regimes, strict=True):
+        ours = [method for method in regime["methods"] if method["key"] in LEADING]
+        entries = [(method, STYLES[method["key"]]) for method in ours]
+        entries += list(zip(regime["peers"], PEER_STYLES, strict=False))
+        for entry, (colour, marker) in entries:
+            points = entry["curve"]
+            axis.plot(
+                [point["seconds"] for point in points],
+                [point["held_nonzeros"] for point in points],
+                color=colour,
+                marker=marker,
+                markersize=3.5,
+                linewidth=1.4,
+                linestyle="-" if "key" in entry else "--",
+                label=entry["name"],
+            )
+        _logarithmic(axis, "x")
+        axis.set_xlabel("seconds")
+        axis.set_ylabel("mean nonzeros, fresh patches")
+        axis.set_title(regime["title"])
+        _plain(axis)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    return _save(figure, folder, "peers")
+
+
+def draw_all(
+    results: dict[str, Any], dictionaries: dict[str, list[Array]], folder: Path, progress: Callable[[str], None]
+) -> dict[str, Path]:
+    """Draw every picture into a folder; return their PNG files by name."""
+    progress("drawing the figures")
+    uses = {how: results["pairs"][how]["atoms"]["use"] for how in ("together", "separate")}
+    figures = {
+        "pairs": draw_pairs(dictionaries, uses, folder),
+        "correlations": draw_correlations(results["pairs"], folder),
+    }
+    for regime in results["time"]:
+        figures[f"time_{regime['key']}"] = draw_time(regime, folder)
+    peers = draw_peers(results["time"], folder)
+    return figures if peers is None else figures | {"peers": peers}
+
+
+def _logarithmic(axis: Axes, which: str) -> None:
+    """Make one scale logarithmic, with plain numbers at 1, 2 and 5."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    (axis.set_xscale if which == "x" else axis.set_yscale)("log")
+    scale = axis.xaxis if which == "x" else axis.yaxis
+    scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    scale.set_minor_locator(NullLocator())
+    scale.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def _plain(axis: Axes) -> None:
+    axis.grid(color="0.9")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)

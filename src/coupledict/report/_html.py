@@ -1,0 +1,62 @@
+"""HTML by construction: whatever is not HTML already is escaped on its way in."""
+
+from __future__ import annotations
+
+import html
+from typing import TypeAlias
+
+VOID = frozenset({"br", "col", "img", "input", "meta"})  # elements that have no end tag
+
+
+class Html(str):
+    """Text that is HTML already, and is not escaped again."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | None"
+Attribute: TypeAlias = "str | int | float | bool | None"
+
+
+def escape(text: str) -> Html:
+    """Return text as HTML, unless it is that already."""
+    return text if isinstance(text, Html) else Html(html.escape(text))
+
+
+def join(*children: Child) -> Html:
+    """Return children one after the other; None is left out."""
+    return Html("".join(escape(child) for child in children if child is not None))
+
+
+def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """Return one element.
+
+    Underscores in the names of attributes become hyphens, and one at the end is dropped (``class_``). Attributes that
+    are None or False are left out, True is an attribute without a value.
+    """
+    tag = [name]
+    for key, value in attributes.items():
+        key = key.rstrip("_").replace("_", "-")
+        if value is True:
+            tag.append(key)
+        elif value is not None and value is not False:
+            tag.append(f'{key}="{html.escape(str(value))}"')
+    start = f"<{' '.join(tag)}>"
+    return Html(start) if name in VOID else Html(f"{start}{join(*children)}</{name}>")
+
+
+def paragraph(*children: Child, class_: str | None = None) -> Html | None:
+    """Return a paragraph, or None where there is nothing to say."""
+    text = join(*children)
+    return element("p", text, class_=class_) if text else None
+
+
+def definitions(entries: list[tuple[str, str]], class_: str | None = None) -> Html | None:
+    """Return terms and what they stand for; an entry without a description is left out, and a list without entries."""
+    rows = [element("div", element("dt", term), element("dd", text)) for term, text in entries if text]
+    return element("dl", *rows, class_=class_) if rows else None
+
+
+def scrolling(content: Html, label: str, class_: str) -> Html:
+    """Return content in a box that scrolls by itself, with the keyboard too, so that the page never has to."""
+    return element("div", content, class_=f"scroll {class_}", role="region", aria_label=label, tabindex=0)

@@ -1,0 +1,199 @@
+"""The page as a whole: what was run, what the letter claims and what came out, the experiments, how it was measured."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from . import _pairs, _time
+from ._explorer import Atoms, embed
+from ._figures import addresses
+from ._html import Html, definitions, element, join, paragraph
+from ._numbers import NONE, date, entries, find, is_number, seconds, text
+
+LETTER = "https://doi.org/10.1109/LSP.2019.2934045"
+TITLE = "Coupled dictionaries, measured again"
+SECTIONS = (("summary", "The letter and this run"), ("pairs", "Paired atoms"), ("time", "Time"), ("method", "Method"))
+VERDICTS = {True: ("holds", "Holds"), False: ("fails", "Does not hold"), None: ("open", "Not decided")}
+BESIDE = "Beside the letter"  # what stands there for a claim that is not the letter's
+MARKS = {"holds": "M5 10.5l3.2 3.2L15 7", "fails": "M6 6l8 8M14 6l-8 8", "open": "M5.5 10h9"}
+
+
+def build(
+    results: Any, dictionaries: dict[str, list[Atoms]], figures: dict[str, Path], folder: Path, data_file: str | None
+) -> str:
+    """Return the whole page."""
+    files = resources.files(__package__)
+    style = files.joinpath("style.css").read_text(encoding="utf-8")
+    script = files.joinpath("explorer.js").read_text(encoding="utf-8")
+    regimes = entries(results, "time")
+    sections = [
+        _summary(results, regimes),
+        _pairs.section(find(results, "pairs"), figures, folder),
+        _time.section(regimes, figures, folder),
+        _method(results, figures, folder, data_file),
+    ]
+    body = element(
+        "body",
+        element("a", "Skip to the results", href="#summary", class_="skip"),
+        _header(results, [section is not None for section in sections]),
+        element("main", *sections),
+        embed(dictionaries, find(results, "pairs")),
+        element("script", Html(script)),
+    )
+    return "<!doctype html>\n" + element("html", _head(style, script), body, lang="en") + "\n"
+
+
+def _head(style: str, script: str) -> Html:
+    # Nothing is loaded from anywhere, and no script runs but ours, even if some text were to slip in as HTML.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+    return element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{TITLE} · coupledict"),
+        element("style", Html(style)),
+    )
+
+
+def _header(results: Any, present: list[bool]) -> Html:
+    started, took, cpu = date(find(results, "started")), find(results, "seconds"), text(results, "machine", "cpu")
+    run = [f"Run on {started}" if started else None, f"took {seconds(took)}" if is_number(took) else None]
+    run.append(f"on {cpu}" if cpu else None)
+    line = ", ".join(part for part in run if part)
+    links = [element("a", name, href=f"#{key}") for (key, name), there in zip(SECTIONS, present, strict=True) if there]
+    return element(
+        "header",
+        element("p", f"coupledict {text(results, 'version')}", class_="eyebrow"),
+        element("h1", TITLE),
+        element(
+            "p",
+            "Both experiments of F. G. Veshki and S. A. Vorobyov, ",
+            element("a", "“A Fast Dictionary Learning Method for Coupled Feature Space Learning”", href=LETTER),
+            ", IEEE Signal Processing Letters 26(10), 2019, run again.",
+            class_="lede",
+        ),
+        _notice(results),
+        paragraph(f"{line[:1].upper()}{line[1:]}." if line else None, class_="small"),
+        element("nav", *links, aria_label="Sections"),
+    )
+
+
+def _notice(results: Any) -> Html | None:
+    """Return what a reader must know before any number: which data, and whether the run was a short one."""
+    sentences = [element("p", str(sentence)) for sentence in entries(results, "data")]
+    if find(results, "quick") is True:
+        sentences.append(
+            element(
+                "p",
+                element("strong", "A quick run."),
+                " Its problems are smaller than those of the letter, so its times and figures are a preview.",
+            )
+        )
+    return element("div", element("h2", "Data"), *sentences, class_="notice") if sentences else None
+
+
+def _summary(results: Any, regimes: list[Any]) -> Html:
+    """Return the claims of the letter beside what was measured."""
+    groups = [("", entries(results, "claims"))]
+    groups += [(text(regime, "title") or text(regime, "key"), entries(regime, "claims")) for regime in regimes]
+    parts = []
+    for title, claims in groups:
+        if claims:
+            parts += [
+                element("h3", title) if title else None,
+                element("ul", *(_claim(claim) for claim in claims), class_="claims"),
+            ]
+    return element(
+        "section",
+        element("h2", "The letter and this run"),
+        _tally([claim for _, claims in groups for claim in claims if find(claim, "ours") is not True]),
+        *(parts or [element("p", "No claim of the letter was put to the test in this run.")]),
+        id="summary",
+    )
+
+
+def _verdict(claim: Any) -> bool | None:
+    holds = find(claim, "holds")
+    return holds if isinstance(holds, bool) else None
+
+
+def _tally(claims: list[Any]) -> Html | None:
+    """Return in one sentence how many claims hold."""
+    if not claims:
+        return None
+    held, failed, undecided = (sum(_verdict(claim) is kind for claim in claims) for kind in VERDICTS)
+    parts = [f"{held} of {len(claims)} {'claim' if len(claims) == 1 else 'claims'} of the letter held"]
+    parts += [f"{failed} did not"] * (failed > 0) + [f"{undecided} could not be decided"] * (undecided > 0)
+    return paragraph(", ".join(parts) + ".", class_="lede")
+
+
+def _claim(claim: Any) -> Html:
+    kind, word = VERDICTS[_verdict(claim)]
+    mark = element("svg", element("path", d=MARKS[kind]), viewBox="0 0 20 20", width=20, height=20, aria_hidden="true")
+    sides = [
+        (BESIDE if find(claim, "ours") is True else "The letter", text(claim, "paper") or NONE),
+        ("This run", text(claim, "measured") or NONE),
+    ]
+    return element(
+        "li",
+        element("p", mark, word, class_="verdict"),
+        element("p", text(claim, "claim"), class_="claim"),
+        definitions(sides),
+        class_=kind,
+    )
+
+
+def _method(results: Any, figures: dict[str, Path], folder: Path, data_file: str | None) -> Html:
+    """Return all that is needed to run it again."""
+    machine, versions, command = find(results, "machine"), find(results, "versions"), text(results, "command")
+    rows = [
+        ("Processor", text(machine, "cpu")),
+        ("Cores", text(machine, "cores")),
+        ("Threads", text(machine, "threads")),
+        ("Instruction set", text(machine, "simd")),
+        ("System", text(machine, "system")),
+        ("Python", text(machine, "python")),
+        ("Seed", text(results, "seed")),
+        ("Started", date(find(results, "started"))),
+        ("Took", seconds(find(results, "seconds")) if is_number(find(results, "seconds")) else ""),
+    ]
+    installed = [(str(name), str(number)) for name, number in versions.items()] if isinstance(versions, Mapping) else []
+    notes = [element("li", str(note)) for note in entries(results, "notes")]
+    return element(
+        "section",
+        element("h2", "How it was measured"),
+        element("pre", element("code", command), tabindex=0) if command else None,
+        element(
+            "div",
+            element("div", element("h3", "Machine and run"), definitions(rows) or element("p", NONE)),
+            element("div", element("h3", "Versions"), definitions(installed) or element("p", NONE)),
+            class_="columns",
+        ),
+        join(element("h3", "Notes"), element("ul", *notes)) if notes else None,
+        _files(figures, folder, data_file),
+        id="method",
+    )
+
+
+def _files(figures: dict[str, Path], folder: Path, data_file: str | None) -> Html | None:
+    """Return links to the files beside the page."""
+    links = [element("a", data_file, href="./" + quote(data_file))] if data_file else []
+    links += [
+        element("a", name, href=address) for path in figures.values() for name, address in addresses(path, folder)
+    ]
+    if not links:
+        return None
+    items = [element("li", link) for link in links]
+    return join(element("h3", "Files beside this page"), element("ul", *items, class_="files"))

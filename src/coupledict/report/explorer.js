@@ -1,0 +1,321 @@
+// The atom explorer: two dictionaries side by side; pointing at an atom of one lights its partner in the other.
+// Orders and numbers come ready from the page; here they are only drawn.
+(() => {
+  "use strict";
+
+  const VIEWS = ["focused", "blurred"];
+  const PAGE_ROWS = 4; // rows that Page Up and Page Down move
+  const ENLARGED = 1.7; // size of a lit atom over its place in the grid: large enough to see, no neighbour is hidden
+  const FRAME = 6; // pixels that the frame around an enlarged atom takes, both sides together
+  const QUIET = 250; // milliseconds without a change before a screen reader is told
+
+  const byId = (name) => document.getElementById(`explorer-${name}`);
+  const root = document.getElementById("explorer");
+  const data = JSON.parse(byId("data").textContent);
+  const tall = data.height / data.width;
+
+  /** All atoms of one dictionary in one picture, a pixel an entry. */
+  function picture(packed) {
+    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+    const size = data.width * data.height;
+    const count = bytes.length / size;
+    const columns = Math.ceil(Math.sqrt(count));
+    const image = new ImageData(columns * data.width, Math.ceil(count / columns) * data.height);
+    bytes.forEach((grey, i) => {
+      const atom = Math.floor(i / size);
+      const row = Math.floor(atom / columns) * data.height + Math.floor((i % size) / data.width);
+      const column = (atom % columns) * data.width + (i % data.width);
+      image.data.set([grey, grey, grey, 255], 4 * (row * image.width + column));
+    });
+    const canvas = document.createElement("canvas");
+    canvas.width = image.width;
+    canvas.height = image.height;
+    canvas.getContext("2d").putImageData(image, 0, 0);
+    return { canvas, columns, enlarged: new Map() };
+  }
+
+  /** The picture with every entry a square of so many pixels. */
+  function enlarge(source, factor) {
+    if (!source.enlarged.has(factor)) {
+      const canvas = document.createElement("canvas");
+      canvas.width = source.canvas.width * factor;
+      canvas.height = source.canvas.height * factor;
+      const context = canvas.getContext("2d");
+      context.imageSmoothingEnabled = false;
+      context.drawImage(source.canvas, 0, 0, canvas.width, canvas.height);
+      source.enlarged.set(factor, canvas);
+    }
+    return source.enlarged.get(factor);
+  }
+
+  /** Draw one atom; entries stay sharp squares, and equal ones, even where their size is no whole number of pixels. */
+  function drawAtom(context, source, atom, left, top, width) {
+    const height = Math.round(width * tall);
+    const factor = Math.max(1, Math.ceil(width / data.width));
+    const canvas = enlarge(source, factor);
+    const [w, h] = [data.width * factor, data.height * factor];
+    context.imageSmoothingEnabled = true;
+    context.imageSmoothingQuality = "high";
+    const [x, y] = [(atom % source.columns) * w, Math.floor(atom / source.columns) * h];
+    context.drawImage(canvas, x, y, w, h, left, top, width, height);
+  }
+
+  const modes = {};
+  for (const [name, mode] of Object.entries(data.modes)) {
+    const count = mode.best.length;
+    modes[name] = { ...mode, count, pictures: mode.atoms.map(picture), columns: Math.ceil(Math.sqrt(count)) };
+  }
+
+  const state = { mode: "together", order: "use", position: 0 };
+  const mode = () => modes[state.mode];
+  const order = () => mode().orders[state.order];
+  const atomAt = (position) => order()[position];
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+  /** One of the two grids: a canvas, and over it cells that only screen readers meet. */
+  class Grid {
+    constructor(view) {
+      this.view = view;
+      this.box = byId(VIEWS[view]);
+      this.canvas = this.box.querySelector("canvas");
+      this.box.addEventListener("pointermove", (event) => this.point(event));
+      this.box.addEventListener("click", (event) => this.point(event));
+      this.box.addEventListener("keydown", (event) => press(event));
+    }
+
+    /** Rows and cells in the order of the atoms. */
+    fill() {
+      const rows = [];
+      for (let start = 0; start < mode().count; start += mode().columns) {
+        const row = document.createElement("div");
+        row.setAttribute("role", "row");
+        for (let at = start; at < Math.min(start + mode().columns, mode().count); at++) {
+          const cell = document.createElement("span");
+          cell.setAttribute("role", "gridcell");
+          cell.setAttribute("aria-label", `atom ${atomAt(at)}`);
+          cell.id = `explorer-${VIEWS[this.view]}-${at}`;
+          cell.dataset.position = at;
+          row.append(cell);
+        }
+        rows.push(row);
+      }
+      this.box.replaceChildren(this.canvas, ...rows);
+      this.layout();
+    }
+
+    /** As large as there is room for, in whole pixels of the screen. */
+    layout() {
+      const ratio = window.devicePixelRatio || 1;
+      const columns = mode().columns;
+      const rows = Math.ceil(mode().count / columns);
+      this.line = Math.max(1, Math.round(ratio));
+      this.ratio = ratio;
+      const room = Math.floor(this.box.parentElement.clientWidth * ratio);
+      let width = Math.max(2, Math.floor((room - this.line) / columns) - this.line);
+      // A few pixels less, if entries then have a whole number of them.
+      if (width % data.width < 0.14 * width && width > data.width) width -= width % data.width;
+      this.width = width;
+      this.height = Math.round(width * tall);
+      this.canvas.width = columns * (width + this.line) + this.line;
+      this.canvas.height = rows * (this.height + this.line) + this.line;
+      this.box.style.width = this.canvas.style.width = `${this.canvas.width / ratio}px`;
+      this.box.style.height = this.canvas.style.height = `${this.canvas.height / ratio}px`;
+
+      // All atoms as they are when none is lit, drawn once.
+      this.sheet = document.createElement("canvas");
+      this.sheet.width = this.canvas.width;
+      this.sheet.height = this.canvas.height;
+      const context = this.sheet.getContext("2d");
+      const source = mode().pictures[this.view];
+      order().forEach((atom, position) => drawAtom(context, source, atom, ...this.corner(position), this.width));
+    }
+
+    corner(position) {
+      const columns = mode().columns;
+      return [
+        this.line + (position % columns) * (this.width + this.line),
+        this.line + Math.floor(position / columns) * (this.height + this.line),
+      ];
+    }
+
+    draw() {
+      const context = this.canvas.getContext("2d");
+      context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+      context.drawImage(this.sheet, 0, 0);
+      const current = atomAt(state.position);
+      const best = mode().best[current];
+      const other = this.view === 1 && best !== null && best !== current;
+      if (other) this.light(order().indexOf(best), colour("--best"), true);
+      this.light(state.position, colour("--same"), false);
+      this.box.dataset.lit = current;
+      if (other) this.box.dataset.best = best;
+      else delete this.box.dataset.best;
+    }
+
+    /** Draw an atom once more, larger and framed. */
+    light(position, frame, dashed) {
+      const context = this.canvas.getContext("2d");
+      const border = Math.max(2, Math.round(2 * this.ratio));
+      const width = Math.round(ENLARGED * this.width);
+      const height = Math.round(width * tall);
+      const inside = (start, length, size, all) =>
+        Math.min(Math.max(Math.round(start + length / 2 - size / 2), 2 * border), all - size - 2 * border);
+      const [left, top] = this.corner(position);
+      const x = inside(left, this.width, width, this.canvas.width);
+      const y = inside(top, this.height, height, this.canvas.height);
+      const rectangle = (margin) => [x - margin, y - margin, width + 2 * margin, height + 2 * margin];
+      context.fillStyle = colour("--paper");
+      context.fillRect(...rectangle(2 * border));
+      drawAtom(context, mode().pictures[this.view], atomAt(position), x, y, width);
+      context.strokeStyle = frame;
+      context.lineWidth = border;
+      context.setLineDash(dashed ? [2 * border, border] : []);
+      context.strokeRect(...rectangle(border / 2));
+      context.setLineDash([]);
+    }
+
+    /** The mouse lights what it is over; a finger what it taps, or slides over sideways. */
+    point(event) {
+      const cell = event.type === "click" ? event.target.closest("[data-position]") : null;
+      if (cell) return show(Number(cell.dataset.position));
+      const bounds = this.canvas.getBoundingClientRect();
+      const rows = Math.ceil(mode().count / mode().columns);
+      const column = Math.floor(((event.clientX - bounds.left) / bounds.width) * mode().columns);
+      const row = Math.floor(((event.clientY - bounds.top) / bounds.height) * rows);
+      const position = row * mode().columns + column;
+      const there = column >= 0 && column < mode().columns && row >= 0 && position < mode().count;
+      if (there && position !== state.position) show(position);
+    }
+  }
+
+  const grids = VIEWS.map((_, view) => new Grid(view));
+  const tiles = { focused: byId("large-focused"), blurred: byId("large-blurred"), best: byId("large-best") };
+
+  function drawTile(canvas, view, atom) {
+    const ratio = window.devicePixelRatio || 1;
+    const room = Math.floor((canvas.parentElement.clientWidth - FRAME) * ratio);
+    const width = Math.max(data.width, room - (room % data.width));
+    canvas.width = width;
+    canvas.height = Math.round(width * tall);
+    canvas.style.width = `${canvas.width / ratio}px`;
+    canvas.style.height = `${canvas.height / ratio}px`;
+    drawAtom(canvas.getContext("2d"), mode().pictures[view], atom, 0, 0, width);
+  }
+
+  function drawPanel() {
+    const atom = atomAt(state.position);
+    const best = mode().best[atom];
+    drawTile(tiles.focused, 0, atom);
+    drawTile(tiles.blurred, 1, atom);
+    tiles.best.parentElement.classList.toggle("empty", best === null || best === atom);
+    drawTile(tiles.best, 1, best === null ? atom : best);
+    byId("number").textContent = atom;
+    byId("place").textContent = `${state.position + 1} of ${mode().count}`;
+    for (const [key, texts] of Object.entries(mode().facts)) {
+      root.querySelector(`[data-fact="${key}"]`).textContent = texts[atom];
+    }
+    root.dataset.mode = state.mode;
+    root.dataset.order = state.order;
+    root.dataset.position = state.position;
+    root.dataset.atom = atom;
+    root.dataset.best = best === null ? "" : best;
+  }
+
+  let waiting = 0;
+  function announce() {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      const facts = [...root.querySelectorAll(".facts > div")].map(
+        (fact) => `${fact.querySelector("dt").textContent} ${fact.querySelector("dd").textContent}`,
+      );
+      byId("status").textContent = `Atom ${atomAt(state.position)}. ${facts.join(". ")}.`;
+    }, QUIET);
+  }
+
+  function draw() {
+    for (const grid of grids) grid.draw();
+    drawPanel();
+  }
+
+  function show(position) {
+    state.position = Math.min(Math.max(position, 0), mode().count - 1);
+    for (const grid of grids) {
+      const cell = `${grid.box.id}-${state.position}`;
+      grid.box.setAttribute("aria-activedescendant", cell);
+      grid.box.querySelector('[aria-selected="true"]')?.removeAttribute("aria-selected");
+      document.getElementById(cell).setAttribute("aria-selected", "true");
+    }
+    draw();
+    announce();
+  }
+
+  function rearrange(position) {
+    for (const grid of grids) grid.fill();
+    show(position);
+  }
+
+  function press(event) {
+    if (event.altKey || event.metaKey) return;
+    const { count, columns } = mode();
+    const at = state.position;
+    const start = at - (at % columns);
+    const vertical = (rows) => {
+      const target = at + rows * columns;
+      if (target >= 0 && target < count) return target;
+      // The last row may be short, and a page longer than what is left: go as far as this column goes.
+      return rows < 0 ? at % columns : count - 1 - ((count - 1 - at) % columns);
+    };
+    const targets = {
+      ArrowLeft: at - 1,
+      ArrowRight: at + 1,
+      ArrowUp: vertical(-1),
+      ArrowDown: vertical(1),
+      PageUp: vertical(-PAGE_ROWS),
+      PageDown: vertical(PAGE_ROWS),
+      Home: event.ctrlKey ? 0 : start,
+      End: event.ctrlKey ? count - 1 : start + columns - 1,
+    };
+    if (!(event.key in targets)) return;
+    event.preventDefault();
+    show(targets[event.key]);
+  }
+
+  for (const choice of root.querySelectorAll('input[name="explorer-mode"]')) {
+    choice.addEventListener("change", () => {
+      state.mode = choice.value;
+      rearrange(state.position);
+    });
+  }
+  byId("order").addEventListener("change", (event) => {
+    const atom = atomAt(state.position);
+    state.order = event.target.value;
+    rearrange(order().indexOf(atom)); // the atom that was looked at stays the one that is looked at
+  });
+  byId("previous").addEventListener("click", () => show(state.position - 1));
+  byId("next").addEventListener("click", () => show(state.position + 1));
+
+  // Browsers keep what a form was set to when a page is loaded again.
+  state.mode = root.querySelector('input[name="explorer-mode"]:checked')?.value ?? "together";
+  state.order = byId("order").value || "use";
+  root.hidden = false;
+  rearrange(0);
+
+  function fit() {
+    for (const grid of grids) grid.layout();
+    draw();
+  }
+  let width = root.clientWidth;
+  new ResizeObserver(() => {
+    if (root.clientWidth === width) return; // the height follows from what is drawn
+    width = root.clientWidth;
+    fit();
+  }).observe(root);
+  // Zoom, or a move to another screen, changes the ratio of pixels; a query hears only that its own ratio is left.
+  (function watch() {
+    const query = window.matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
+    query.addEventListener("change", () => (fit(), watch()), { once: true });
+  })();
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
+    window.matchMedia(query).addEventListener("change", draw);
+  }
+})();

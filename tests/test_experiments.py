@@ -1,0 +1,384 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from coupledict import dct_dictionary, sparse_encode
+from coupledict.experiments import against_time, claims, reproduction, sources
+from coupledict.experiments.against_time import METHODS, Method, Regime, TimeSizes
+from coupledict.experiments.levels import Level, codes_level, first_reaching, nonzeros_at_error
+from coupledict.experiments.paired_atoms import (
+    PairSizes,
+    blur_map,
+    correlations,
+    count_twins,
+    judge_pairs,
+    paired_atoms,
+)
+
+RNG = np.random.default_rng(0)
+
+
+# Where patches come from
+
+
+def test_distinct_patches_are_cut_at_the_same_places_and_centred():
+    images = [RNG.random((12, 17)), RNG.random((9, 8))]
+    doubled = [2 * image for image in images]
+    n_places = 5 * 10 + 2 * 1
+    first, second = sources.distinct_patches([images, doubled], n_places, side=8, seed=3)
+    np.testing.assert_allclose(second, 2 * first)
+    np.testing.assert_allclose(first.mean(axis=1), 0, atol=1e-15)
+    expected = [
+        image[r : r + 8, c : c + 8].ravel() - image[r : r + 8, c : c + 8].mean()
+        for image in images
+        for r in range(image.shape[0] - 7)
+        for c in range(image.shape[1] - 7)
+    ]
+    assert sorted(map(tuple, first.round(9))) == sorted(map(tuple, np.array(expected).round(9)))
+
+
+def test_the_lytro_folder_may_be_given_itself_or_by_its_parent(tmp_path):
+    from PIL import Image
+
+    folder = tmp_path / "lytro"
+    folder.mkdir()
+    for pair in ("07", "09", "12", "13", "17"):
+        for number, side in enumerate("AB"):
+            pixels = RNG.integers(0, 256, (520, 520), dtype=np.uint8) // (1 + number)
+            Image.fromarray(pixels).save(folder / f"lytro-{pair}-{side}.jpg")
+    images, sentence = sources.load_images(folder)
+    again, _ = sources.load_images(tmp_path)
+    assert len(images) == 10
+    assert "Lytro" in sentence
+    np.testing.assert_array_equal(images[3], again[3])
+    focused, blurred, _ = sources.load_pairs(tmp_path)
+    assert [image.shape for image in focused] == [(100, 152), (304, 187), (226, 216), (206, 353), (180, 168)]
+    # Pair 09 is focused in A, whose values are twice as large here; pair 07 in B.
+    assert focused[1].mean() > 1.5 * blurred[1].mean()
+    assert focused[0].mean() < 0.7 * blurred[0].mean()
+
+
+def test_a_folder_without_lytro_pairs_is_an_error_that_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"Expected the Lytro pairs .* found none"):
+        sources.load_images(tmp_path)
+
+
+def test_bundled_pairs_are_said_to_be_synthetic():
+    focused, blurred, sentence = sources.load_pairs(None)
+    assert "not real pairs" in sentence
+    np.testing.assert_allclose(blurred[0], ndimage.gaussian_filter(focused[0], 2.0), rtol=1e-6)
+
+
+# Paired atoms
+
+
+def test_correlations_are_those_of_numpy():
+    left, right = RNG.standard_normal((4, 9)), RNG.standard_normal((6, 9))
+    expected = np.corrcoef(left, right)[:4, 4:]
+    np.testing.assert_allclose(correlations(left, right), expected, atol=1e-12)
+    assert np.all(correlations(np.ones((2, 9)), right) == 0)
+
+
+def test_the_blur_map_recovers_a_linear_blur():
+    X = RNG.standard_normal((4000, 9))
+    M = RNG.standard_normal((9, 9))
+    np.testing.assert_allclose(blur_map(X, X @ M), M, rtol=0.02, atol=0.02)
+
+
+def test_perfect_partners_shuffled_partners_and_flipped_signs_are_told_apart():
+    atoms, M = RNG.standard_normal((30, 16)), RNG.standard_normal((16, 16))
+    partners = atoms @ M
+    good = judge_pairs([atoms, partners], M)
+    assert good["same_index_share"] == 1
+    assert good["median_same"] == pytest.approx(1)
+    assert good["median_rank"] == 0
+    assert good["positive_share"] == 1
+    assert good["best"] == list(range(30))
+    order = np.roll(np.arange(30), 1)
+    shuffled = judge_pairs([atoms, -partners[order]], M)
+    assert shuffled["same_index_share"] == 0
+    assert shuffled["median_matched"] == pytest.approx(1)
+    assert shuffled["median_same"] < 0.6
+    assert shuffled["best"] == list(np.roll(np.arange(30), -1))
+    np.testing.assert_allclose(good["gain"], np.linalg.norm(partners, axis=1) / np.linalg.norm(atoms, axis=1))
+
+
+def test_twins_are_counted_whatever_their_sign():
+    atoms = RNG.standard_normal((10, 16))
+    assert count_twins(atoms) == 0
+    atoms[3] = -2 * atoms[7]
+    assert count_twins(atoms) == 2
+
+
+def test_atoms_learned_together_are_partners_and_those_learned_apart_are_not():
+    image = sources.bundled_image("camera")
+    sizes = PairSizes(n_patches=3000, n_held_out=500, n_components=64, n_nonzero_coefs=4, max_iter=12)
+    soft = ndimage.gaussian_filter(image, 1.0)
+    told = []
+    results, dictionaries = paired_atoms([image], [soft], sizes=sizes, seed=0, threads=2, progress=told.append)
+    together, apart = results["together"], results["separate"]
+    assert together["median_same"] > 0.8
+    assert apart["median_same"] < 0.5
+    assert together["same_index_share"] > 5 * apart["same_index_share"]
+    assert [atoms.shape for atoms in dictionaries["together"]] == [(64, 64)] * 2
+    assert len(told) == len(results["variants"]) == 4
+    assert results["map_explained"] > 0.8
+    assert sum(together["atoms"]["use"]) <= 4 * 3000
+    assert together["atoms"]["use"] == together["atoms"]["use_blurred"]
+    assert apart["atoms"]["use"] != apart["atoms"]["use_blurred"]
+    np.testing.assert_allclose(together["atoms"]["norms"], 1, rtol=1e-5)
+
+
+# Levels
+
+
+def test_a_level_is_the_mean_nonzeros_and_the_papers_average_error():
+    X, D = RNG.standard_normal((50, 16)), dct_dictionary((4, 4), 64)
+    level = codes_level(X, D, 5, 0.5, 1)
+    codes = sparse_encode(X, D, n_nonzero_coefs=5, tol=0.5)
+    assert level.nonzeros == codes.nnz / 50
+    assert level.error == pytest.approx(np.linalg.norm(X - codes @ D) / 50)
+
+
+def test_nonzeros_at_an_error_agree_with_a_fine_search_over_tolerances():
+    X, D = RNG.standard_normal((400, 16)), dct_dictionary((4, 4), 64)
+    start = codes_level(X, D, 16, 2.0, 1)
+    for error in (0.8 * start.error, 1.2 * start.error):
+        grid = [codes_level(X, D, 16, tol, 1) for tol in np.linspace(0.5, 6, 300)]
+        nearest = min(grid, key=lambda level: abs(level.error - error))
+        found = nonzeros_at_error(X, D, error, start, 16, 2.0, 1)
+        assert found == pytest.approx(nearest.nonzeros, rel=0.01)
+
+
+def test_an_error_that_codes_cannot_have_needs_infinitely_many_atoms():
+    X, D = RNG.standard_normal((100, 16)), dct_dictionary((4, 4), 64)
+    start = codes_level(X, D, 3, 1.0, 1)
+    assert nonzeros_at_error(X, D, 0.1 * start.error, start, 3, 1.0, 1) == np.inf
+
+
+def test_the_first_dictionary_as_sparse_at_equal_error_is_found():
+    X = RNG.standard_normal((300, 16)) @ np.diag(np.geomspace(1, 0.05, 16))
+    good = dct_dictionary((4, 4), 64)
+    bad = RNG.standard_normal((64, 16))
+    bad /= np.linalg.norm(bad, axis=1, keepdims=True)
+    target = codes_level(X, good, 8, 0.5, 1)
+    levels = [codes_level(X, D, 8, 0.5, 1) for D in (bad, good)]
+    expected = 0 if levels[0].at_least(target) else 1
+    assert first_reaching(X, [bad, good], levels, target, 8, 0.5, 1) == expected
+    unreachable = Level(target.nonzeros / 2, target.error)
+    assert first_reaching(X, [bad, good], levels, unreachable, 8, 0.5, 1) is None
+    # A trade: fewer atoms at a larger error is as good as the target if it is so at the target's error.
+    loose = codes_level(X, good, 8, 0.8, 1)
+    assert loose.nonzeros < target.nonzeros
+    assert loose.error > target.error
+    assert first_reaching(X, [good], [loose], target, 8, 0.8, 1) == 0
+
+
+# Against time
+
+
+def small_regime(tol=60.0):
+    image = sources.bundled_image("camera")
+    (patches,) = sources.distinct_patches([[image]], 1200, side=4, seed=0)
+    start = dct_dictionary((4, 4), 36)
+    return Regime("small", "small", (patches[:800],), patches[800:], (start,), 8, tol, 2)
+
+
+def test_every_method_runs_from_the_common_start_unless_it_has_its_own():
+    regime = small_regime()
+    for method in METHODS:
+        short = Method(
+            method.key, method.name, method.description, 2, method.settings, own_start=method.own_start, every=1
+        )
+        points, history = short.run(regime, 0)
+        assert len(points) == len(history) == 2
+        assert 0 < points[0].seconds < points[1].seconds
+        if not method.own_start and history[0]["limit"] == 8 and method.key != "odl":
+            level = codes_level(regime.train[0], regime.start[0], 8, regime.tol, 1)
+            assert history[0]["mean_nonzeros"] == pytest.approx(level.nonzeros)
+
+
+def test_the_settings_of_the_methods_are_those_of_the_paper():
+    methods = {method.key: method for method in METHODS}
+    assert (methods["ksvd"].max_iter, methods["letter"].max_iter, methods["odl"].max_iter) == (16, 32, 256)
+    assert methods["odl"].every == 8
+    assert methods["letter"].settings["unused_atoms"] == "mean"
+    assert methods["letter"].settings["schedule"] == "linear"
+    assert methods["default"].settings == {}
+
+
+def test_batches_go_through_all_patches_before_any_comes_again():
+    X = np.arange(10.0)[:, None]
+    batches = list(against_time._batches(X, 4, 5, seed=0))
+    rows = np.concatenate(batches)[:, 0]
+    assert [len(batch) for batch in batches] == [4] * 5
+    assert sorted(rows[:10]) == sorted(rows[10:]) == list(range(10))
+
+
+def test_the_sparse_tolerance_is_the_smallest_whole_one_that_needs_few_atoms():
+    (X,) = sources.distinct_patches([[sources.bundled_image("camera")]], 500, seed=0)
+    start = dct_dictionary((8, 8), 100)
+    tol = against_time.sparse_tolerance(X, start, 32, 1)
+    nonzeros = [sparse_encode(X, start, n_nonzero_coefs=32, tol=t).nnz / len(X) for t in (tol, tol - 1)]
+    assert tol == int(tol) > 1
+    assert nonzeros[0] <= against_time.START_NONZEROS < nonzeros[1]
+
+
+def test_curves_ratios_and_targets_fit_together(monkeypatch):
+    monkeypatch.setattr(against_time, "available_peers", lambda: ([], ["SPAMS is left out: not installed."]))
+    sizes = TimeSizes(repeats=2, thinning=4)
+    figures = against_time.against_time(small_regime(), sizes=sizes, seed=0, progress=lambda text: None)
+    methods = {method["key"]: method for method in figures["methods"]}
+    assert set(methods) == {method.key for method in METHODS}
+    for key, method in methods.items():
+        seconds = [point["seconds"] for point in method["curve"]]
+        assert seconds == sorted(seconds)
+        assert method["curve"][-1]["iteration"] == method["iterations"]
+        assert method["runs"] == (1 if key in ("letter-keep", "ksvd-samples") else 2)
+    ksvd = next(entry for entry in figures["reached"] if entry["key"] == "ksvd")
+    assert ksvd["seconds"] <= figures["target"]["seconds"]
+    assert figures["target"]["nonzeros"] == methods["ksvd"]["curve"][-1]["train_nonzeros"]
+    for entry in figures["reached"]:
+        if entry["seconds"] is not None:
+            assert entry["ratio"] == pytest.approx(figures["target"]["seconds"] / entry["seconds"])
+        if entry["train_strict"] is not None:
+            assert entry["seconds"] <= entry["train_strict"]["seconds"]
+    assert figures["peers"] == []
+    assert figures["peers_missing"] == ["SPAMS"]
+    json.dumps(figures)
+    found = claims.time_claims(figures)
+    assert len(found) == 6
+    assert all(isinstance(entry["holds"], bool) for entry in found)
+
+
+def test_a_learner_is_deterministic_so_that_runs_can_be_judged_once():
+    regime = small_regime()
+    for method in METHODS:
+        short = Method(method.key, method.name, method.description, 3, method.settings, own_start=method.own_start)
+        first, second = short.run(regime, 1)[0], short.run(regime, 1)[0]
+        np.testing.assert_array_equal(first[-1].dictionary, second[-1].dictionary)
+
+
+# Claims
+
+
+def point(seconds, nonzeros, error, iteration=16, unused=0):
+    return {
+        "iteration": iteration,
+        "seconds": seconds,
+        "train_nonzeros": nonzeros,
+        "train_error": error,
+        "held_nonzeros": nonzeros,
+        "held_error": error,
+        "unused": unused,
+    }
+
+
+def regime_figures(letter_seconds, ratio):
+    curve = [point(0.1 * k, 12.0, 1.0, k) for k in range(1, 17)]
+    quick = [point(0.05 * k, 11.0, 0.9, k) for k in range(1, 33)]
+    methods = [
+        {"key": "ksvd", "seconds": 1.6, "curve": curve, "iterations": 16},
+        {"key": "letter", "seconds": 1.0, "curve": quick, "iterations": 32},
+        {"key": "letter-keep", "seconds": 1.0, "curve": [point(1.0, 10.0, 0.8)], "iterations": 32},
+        {"key": "aksvd", "seconds": 1.0, "curve": [point(1.0, 12.0, 0.95)], "iterations": 32},
+    ]
+    letter = {"key": "letter", "seconds": letter_seconds, "iteration": 9, "ratio": ratio}
+    return {"methods": methods, "reached": [letter, {"key": "default", "seconds": 0.1, "ratio": 16.0, "held": None}]}
+
+
+def test_claims_follow_the_figures():
+    found = claims.time_claims(regime_figures(0.5, 3.2))
+    assert [entry["holds"] for entry in found] == [True, False, True, True, False, True]
+    assert "3.2 times sooner" in found[0]["measured"]
+    assert "10 of 32 iterations" in found[1]["measured"]
+
+
+def test_a_method_that_never_arrives_does_not_hold():
+    found = claims.time_claims(regime_figures(None, None))
+    assert found[0]["holds"] is False
+    assert "never" in found[0]["measured"]
+
+
+# Both, written
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    output = tmp_path_factory.mktemp("reproduction")
+    steps = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reproduction, "QUICK_PAIRS", PairSizes(1500, 300, 36, 3, 4))
+        patch.setattr(reproduction, "QUICK_TIME", TimeSizes(400, 400, 36, 8, repeats=1, peer_seconds=0.05, thinning=8))
+        patch.setattr(against_time, "available_peers", lambda: ([], []))
+        total = []
+        results = reproduction.reproduce(
+            output, quick=True, threads=2, command="coupledict reproduce --quick", progress=steps.append,
+            started=total.append,
+        )  # fmt: skip
+    return output, results, steps, total[0]
+
+
+@pytest.mark.xdist_group("reproduction")
+def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
+    output, results, _, _ = written
+    assert sorted(file.name for file in output.iterdir()) == sorted(
+        ["report.html", "results.json", "dictionaries.npz"]
+        + [
+            f"{name}.{kind}"
+            for name in ("pairs", "correlations", "time_eps4", "time_sparse")
+            for kind in ("png", "svg")
+        ]
+    )
+    assert json.loads((output / "results.json").read_text()) == json.loads(json.dumps(results))
+    with np.load(output / "dictionaries.npz") as arrays:
+        assert {name: arrays[name].shape for name in arrays} == {
+            f"{how}_{view}": (36, 64) for how in ("together", "separate") for view in ("focused", "blurred")
+        }
+
+
+@pytest.mark.xdist_group("reproduction")
+def test_a_run_says_what_it_ran_on(written):
+    _, results, _, _ = written
+    assert results["synthetic"] is True
+    assert "not real pairs" in results["data"][0]
+    assert "quick run" in results["notes"][0]
+    assert results["versions"]["numpy"] == np.__version__
+    assert results["machine"]["threads"] == 2
+    assert results["seed"] == 0
+    assert results["command"] == "coupledict reproduce --quick"
+    assert results["seconds"] > 0
+
+
+@pytest.mark.xdist_group("reproduction")
+def test_steps_are_told_and_no_more_than_announced(written):
+    _, _, steps, total = written
+    assert 0.7 * total < len(steps) <= total
+    assert steps[0] == "reading images"
+
+
+@pytest.mark.xdist_group("reproduction")
+def test_the_page_shows_the_figures_of_the_run(written):
+    output, results, _, _ = written
+    page = (output / "report.html").read_text()
+    for entry in results["time"][1]["claims"]:
+        assert entry["claim"].split(".")[0].replace("'", "&#x27;") in page
+    assert "coupledict reproduce --quick" in page
+
+
+@pytest.mark.xdist_group("reproduction")
+def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch, tmp_path):
+    output, results, _, _ = written
+    before = {file.name: file.read_bytes() for file in output.iterdir()}
+
+    def fail(*args):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(reproduction, "write_report", fail)
+    arrays = dict(np.load(output / "dictionaries.npz"))
+    pairs = {how: [arrays[f"{how}_{view}"] for view in ("focused", "blurred")] for how in ("together", "separate")}
+    with pytest.raises(OSError, match="No space"):
+        reproduction._write(output, dict(results), pairs, 0.0, lambda text: None)
+    assert {file.name: file.read_bytes() for file in output.iterdir()} == before
