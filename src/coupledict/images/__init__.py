@@ -1,0 +1,1 @@
+"""Images: patches, multi-focus fusion, super-resolution."""

@@ -1,0 +1,410 @@
+"""Patches out of images and back: windows made with strides, and overlap averages that undo them.
+
+Patches lie on a grid: every `stride` pixels along each axis, and one more patch at the far edge where the stride does
+not end there, so that every pixel is covered. A band is a slice of the first axis that holds whole rows of that grid;
+the patches of all bands, one band after the other, are the patches of the image. That is how a large image is worked
+through in bounded memory.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._base import generator
+from .._views import Array, check_count, common_dtype
+
+Shape: TypeAlias = tuple[int, ...]
+Stride: TypeAlias = int | Sequence[int]
+
+BLOCK_BYTES = 1 << 21  # patches that assembly reads again for every pixel of a patch: they should stay in the cache
+
+
+def check_shape(shape: object, name: str) -> Shape:
+    """Return `shape` as a tuple of positive integers."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
+        raise TypeError(f"Expected {name} to be a tuple of integers, one an axis, got {shape!r}.")
+    return tuple(check_count(size, f"{name}[{axis}]") for axis, size in enumerate(shape))
+
+
+def check_stride(stride: object, n_axes: int) -> Shape:
+    """Return one stride for each axis of a patch."""
+    if isinstance(stride, int | np.integer):
+        return (check_count(stride, "stride"),) * n_axes
+    strides = check_shape(stride, "stride")
+    if len(strides) != n_axes:
+        raise ValueError(f"Expected stride to be an integer or {n_axes} of them, one an axis, got {stride!r}.")
+    return strides
+
+
+def check_image(image: object, patch_shape: object) -> tuple[Array, Shape]:
+    """Return the image as an array and the patch shape, which must fit into it; channels may come last."""
+    array, patch = np.asarray(image), check_shape(patch_shape, "patch_shape")
+    if array.ndim not in (len(patch), len(patch) + 1):
+        raise ValueError(
+            f"Expected an image of {len(patch)} dimensions for patches of shape {patch}, or one more for channels,"
+            f" got shape {array.shape}."
+        )
+    if any(size > room for size, room in zip(patch, array.shape, strict=False)):
+        raise ValueError(
+            f"Expected an image at least as large as a patch {patch}, got shape {array.shape}. Use smaller patches."
+        )
+    return array, patch
+
+
+def patch_grid(image_shape: Sequence[int], patch_shape: Sequence[int], *, stride: Stride = 1) -> list[Array]:
+    """Return where patches begin along each axis of a patch.
+
+    Every `stride` pixels, and once more at the far edge where the stride does not end there. The patches of an image
+    lie at all combinations of these, the last axis changing fastest.
+
+    Examples
+    --------
+    >>> [axis.tolist() for axis in patch_grid((10, 8), (4, 4), stride=4)]
+    [[0, 4, 6], [0, 4]]
+    """
+    grid = []
+    for room, size, step in zip(image_shape, patch_shape, check_stride(stride, len(patch_shape)), strict=False):
+        starts = np.arange(0, room - size + 1, step)
+        grid.append(starts if starts[-1] == room - size else np.append(starts, room - size))
+    return grid
+
+
+def extract_patches(
+    image: npt.ArrayLike,
+    patch_shape: Sequence[int],
+    *,
+    stride: Stride = 1,
+    mask: npt.ArrayLike | None = None,
+    n_patches: int | None = None,
+    random_state: Any = None,
+    return_positions: bool = False,
+) -> Any:
+    """Cut patches out of an image.
+
+    Patches begin every `stride` pixels along each axis; where the last of them would leave pixels uncovered, one more
+    is aligned to the far edge. They come in the order of their positions, the last axis changing fastest.
+
+    Parameters
+    ----------
+    image : array of shape (height, width), (depth, height, width), ..., with channels last or without
+        Of any number type. A memory-mapped image is read only where patches lie.
+    patch_shape : tuple of int
+        Size of a patch along each axis but that of the channels: an image with one axis more has channels, and every
+        patch has them all.
+    stride : int or tuple of int, default=1
+        Distance of neighbouring patches, for all axes or for each.
+    mask : array of bool, of the shape of the image without channels, optional
+        Only patches that lie wholly where it is true.
+    n_patches : int, optional
+        Draw this many of the patches at random, none twice; they keep their order.
+    random_state : int, RandomState, Generator or None
+        Source of the draw. The same number draws the same positions, whatever the image holds.
+    return_positions : bool, default=False
+        Return the first pixel of each patch too.
+
+    Returns
+    -------
+    patches : array of shape (n_patches, *patch_shape) or (n_patches, *patch_shape, n_channels)
+        A copy. ``patches.reshape(len(patches), -1)`` are the rows that learners take.
+    positions : array of shape (n_patches, len(patch_shape))
+        Only with `return_positions`.
+
+    See Also
+    --------
+    assemble_patches : The way back.
+    patch_bands : Slices of a large image whose patches fit into memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.images import extract_patches
+    >>> image = np.arange(24).reshape(4, 6)
+    >>> extract_patches(image, (2, 3), stride=3)[0]
+    array([[0, 1, 2],
+           [6, 7, 8]])
+    >>> patches, positions = extract_patches(image, (2, 3), stride=3, return_positions=True)
+    >>> positions.tolist()  # the second row of patches is aligned to the lower edge
+    [[0, 0], [0, 3], [2, 0], [2, 3]]
+    """
+    array, patch = check_image(image, patch_shape)
+    grid = patch_grid(array.shape, patch, stride=stride)
+    windows = np.lib.stride_tricks.sliding_window_view(array, patch, axis=tuple(range(len(patch))))
+    if array.ndim > len(patch):
+        windows = np.moveaxis(windows, len(patch), -1)
+    shape = (-1, *windows.shape[len(patch) :])
+    chosen = _choose(grid, array.shape[: len(patch)], patch, mask, n_patches, random_state)
+    if chosen is None and not return_positions:
+        patches = windows[_places(*grid)].reshape(shape)
+        return patches.copy() if np.may_share_memory(patches, array) else patches
+    sizes = tuple(map(len, grid))
+    numbers = np.arange(math.prod(sizes)) if chosen is None else chosen
+    positions = [starts[i] for starts, i in zip(grid, np.unravel_index(numbers, sizes), strict=True)]
+    patches = windows[tuple(positions)].reshape(shape)
+    return (patches, np.stack(positions, axis=1)) if return_positions else patches
+
+
+def _choose(
+    grid: list[Array], room: Shape, patch: Shape, mask: npt.ArrayLike | None, n_patches: int | None, random_state: Any
+) -> Array | None:
+    """Return the numbers of the patches that are wanted, None for all."""
+    total = math.prod(map(len, grid))
+    inside = None if mask is None else np.flatnonzero(_covered(mask, room, patch)[np.ix_(*grid)])
+    if n_patches is None:
+        return inside
+    available = total if inside is None else len(inside)
+    if check_count(n_patches, "n_patches") > available:
+        where = "image" if mask is None else "mask"
+        raise ValueError(f"Expected n_patches of at most {available}, as many as the {where} has, got {n_patches}.")
+    drawn = np.sort(generator(random_state).choice(available, n_patches, replace=False, shuffle=False))
+    return drawn if inside is None else inside[drawn]
+
+
+def _covered(mask: npt.ArrayLike, room: Shape, patch: Shape) -> npt.NDArray[np.bool_]:
+    """Tell for every position whether a patch there lies wholly inside the mask."""
+    covered: Array = np.asarray(mask)
+    if covered.dtype != np.bool_ or covered.shape != room:
+        raise ValueError(
+            f"Expected mask to be of bool and of shape {room}, as the image is without channels, got"
+            f" {covered.dtype} and {covered.shape}."
+        )
+    for axis, size in enumerate(patch):
+        windows = np.lib.stride_tricks.sliding_window_view(covered, size, axis=axis)
+        covered = np.all(windows, axis=-1)
+    return covered
+
+
+def patch_bands(
+    image_shape: Sequence[int],
+    patch_shape: Sequence[int],
+    *,
+    stride: Stride = 1,
+    max_bytes: int = 1 << 26,
+    itemsize: int = 4,
+) -> Iterator[slice]:
+    """Cut an image into bands whose patches fit into memory.
+
+    A band is a slice of the first axis. The patches of ``image[band]``, band after band, are the patches of the image
+    in their order; neighbouring bands share the pixels that their patches share.
+
+    Parameters
+    ----------
+    image_shape, patch_shape, stride
+        As for :func:`extract_patches`; the shape of the image may include channels.
+    max_bytes : int, default=64 MiB
+        Size of the patches of a band. A band has at least one row of patches, however large that is.
+    itemsize : int, default=4
+        Bytes of one number of a patch.
+
+    Yields
+    ------
+    slice
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.images import extract_patches, patch_bands
+    >>> image = np.random.default_rng(0).random((40, 30))
+    >>> bands = list(patch_bands(image.shape, (8, 8), max_bytes=100_000))
+    >>> bands[:2]
+    [slice(0, 23, None), slice(16, 39, None)]
+    >>> parts = [extract_patches(image[band], (8, 8)) for band in bands]
+    >>> np.array_equal(np.concatenate(parts), extract_patches(image, (8, 8)))
+    True
+    """
+    patch = check_shape(patch_shape, "patch_shape")
+    first, *others = patch_grid(image_shape, patch, stride=stride)
+    row_bytes = math.prod(map(len, others)) * math.prod(patch) * math.prod(image_shape[len(patch) :]) * itemsize
+    n_rows = max(1, check_count(max_bytes, "max_bytes") // row_bytes)
+    for start in range(0, len(first), n_rows):
+        last = min(start + n_rows, len(first)) - 1
+        yield slice(int(first[start]), int(first[last]) + patch[0])
+
+
+def assemble_patches(
+    patches: npt.ArrayLike,
+    image_shape: Sequence[int],
+    *,
+    stride: Stride = 1,
+    positions: npt.ArrayLike | None = None,
+    weights: npt.ArrayLike | None = None,
+    fill: float | None = None,
+) -> Array:
+    """Put patches together to an image: the weighted mean where they overlap.
+
+    It undoes :func:`extract_patches`: patches that were not changed give the image back, up to rounding.
+
+    Parameters
+    ----------
+    patches : array of shape (n_patches, *patch_shape) or (n_patches, *patch_shape, n_channels)
+        All patches of an image of this shape and stride, in order, unless `positions` says where they lie.
+    image_shape : tuple of int
+        Shape of the image, with channels if patches have them.
+    stride : int or tuple of int, default=1
+        The stride they were extracted with.
+    positions : array of int of shape (n_patches, n_axes), optional
+        First pixel of each patch, as :func:`extract_patches` returns it. They may lie anywhere in the image, and
+        `stride` plays no part.
+    weights : array that broadcasts to the patches, optional
+        How much each number of each patch counts: finite, not negative. A window of shape `patch_shape` is the same
+        for all patches (``window[..., None]`` for patches with channels), ``w[:, None, None]`` weighs whole patches.
+    fill : float, optional
+        Value of pixels that no patch covers, or only with weight 0. It is an error to have such pixels and no `fill`.
+
+    Returns
+    -------
+    array of shape image_shape
+        float32 if patches are float32, float16 or integers of up to 16 bits, float64 otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.images import assemble_patches, extract_patches
+    >>> image = np.random.default_rng(0).random((20, 30))
+    >>> patches = extract_patches(image, (8, 8), stride=3)
+    >>> np.allclose(assemble_patches(patches, image.shape, stride=3), image)
+    True
+    """
+    values, shape = np.asarray(patches), check_shape(image_shape, "image_shape")
+    if values.ndim != len(shape) + 1:
+        raise ValueError(
+            f"Expected patches of {len(shape) + 1} dimensions for an image of shape {shape}, got shape {values.shape}."
+        )
+    assembly = Assembly(shape, values.shape[1:], stride=stride, dtype=common_dtype([values]))
+    if positions is None:
+        assembly.add(values, weights=weights)
+    else:
+        assembly.add_at(values, positions, weights=weights)
+    return assembly.image(fill)
+
+
+class Assembly:
+    """An image that patches are added to, all at once, band by band, or here and there.
+
+    Sums run in the order of the rows of the grid, so the bits of the image do not depend on the bands.
+
+    Parameters
+    ----------
+    image_shape, patch_shape : tuple of int
+        With channels, if the image has them.
+    stride : int or tuple of int
+    dtype : float32 or float64
+    """
+
+    def __init__(self, image_shape: Shape, patch_shape: Shape, *, stride: Stride = 1, dtype: npt.DTypeLike) -> None:
+        if any(size > room for size, room in zip(patch_shape, image_shape, strict=True)):
+            raise ValueError(f"Expected patches no larger than the image {image_shape}, got shape {patch_shape}.")
+        self.image_shape, self.patch_shape = image_shape, patch_shape
+        n_axes = len(image_shape)
+        channels = isinstance(stride, Sequence) and len(stride) == n_axes - 1 and patch_shape[-1] == image_shape[-1]
+        self._stride = (*check_stride(stride, n_axes - channels), *(1,) * channels)
+        self._sums = np.zeros(image_shape, dtype)
+        self._weights = np.zeros(image_shape, dtype)
+
+    def _check(self, patches: Array, weights: npt.ArrayLike | None) -> Array | None:
+        """Return weights of the shape of the patches, None for equal ones."""
+        if patches.shape[1:] != self.patch_shape:
+            raise ValueError(f"Expected patches of shape {self.patch_shape}, got {patches.shape[1:]}.")
+        if patches.dtype.kind not in "fiub":
+            raise TypeError(f"Expected patches to hold real numbers, got dtype {patches.dtype}.")
+        if weights is None:
+            return None
+        given = np.asarray(weights, self._sums.dtype)
+        if not np.isfinite(given).all() or np.any(given < 0):
+            raise ValueError("Expected weights to be finite and not negative, got some that are not.")
+        try:
+            return np.broadcast_to(given, patches.shape)
+        except ValueError:
+            raise ValueError(
+                f"Expected weights that broadcast to the patches, of shape {patches.shape}, got shape {given.shape}."
+            ) from None
+
+    def add(self, patches: Array, band: slice = slice(None), *, weights: npt.ArrayLike | None = None) -> None:
+        """Add all patches of a band, or of the whole image."""
+        sums, totals = self._sums[band], self._weights[band]
+        grid = patch_grid(sums.shape, self.patch_shape, stride=self._stride)
+        sizes = tuple(map(len, grid))
+        if len(patches) != math.prod(sizes):
+            raise ValueError(
+                f"Expected {math.prod(sizes)} patches of shape {self.patch_shape} for an image of shape"
+                f" {self.image_shape} and stride {self._stride}, got {len(patches)}."
+            )
+        factors = self._check(patches, weights)
+        values = patches.reshape(*sizes, *self.patch_shape)
+        factors = None if factors is None else factors.reshape(values.shape)
+        n_rows = max(1, BLOCK_BYTES * sizes[0] // values.nbytes)
+        # Rows of the grid reach a pixel in rising order if the pixels of a patch are taken in falling order: the order
+        # of the sums is then the same for all blocks and bands.
+        for start in range(0, sizes[0], n_rows):
+            rows = slice(start, start + n_rows)
+            places = _places(grid[0][rows], *grid[1:])
+            for pixel in itertools.product(*(range(size - 1, -1, -1) for size in self.patch_shape)):
+                where = _shift(places, pixel)
+                mine: Any = (rows, *(slice(None),) * (len(grid) - 1), *pixel)
+                if factors is None:
+                    sums[where] += values[mine]
+                else:
+                    sums[where] += values[mine] * factors[mine]
+                    totals[where] += factors[mine]
+        if factors is None:
+            counts = [
+                np.bincount((starts[:, None] + np.arange(size)).ravel(), minlength=room)
+                for starts, size, room in zip(grid, self.patch_shape, sums.shape, strict=True)
+            ]
+            totals += functools.reduce(np.multiply.outer, counts)
+
+    def add_at(self, patches: Array, positions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> None:
+        """Add patches that begin at these pixels; positions may leave out the channels."""
+        places, n_axes = np.asarray(positions), len(self.image_shape)
+        channels = places.shape[1:] == (n_axes - 1,) and self.patch_shape[-1] == self.image_shape[-1]
+        if places.shape != (len(patches), n_axes - channels):
+            raise ValueError(
+                f"Expected positions of shape ({len(patches)}, {n_axes}), a row a patch, got {places.shape}."
+            )
+        if places.dtype.kind not in "iu":
+            raise TypeError(f"Expected positions to be integers, got dtype {places.dtype}.")
+        last = np.subtract(self.image_shape, self.patch_shape)[: places.shape[1]]
+        if np.any(places < 0) or np.any(places > last):
+            raise ValueError(f"Expected positions from 0 to {last.tolist()}, got some outside.")
+        factors = self._check(patches, weights)
+        sums, totals = self._sums.reshape(-1), self._weights.reshape(-1)  # np.add.at is quick only with one flat index
+        first = np.ravel_multi_index((*places.T, *([0],) * channels), self.image_shape)
+        for pixel in itertools.product(*map(range, self.patch_shape)):
+            mine: Any = (slice(None), *pixel)
+            where = first + np.ravel_multi_index(pixel, self.image_shape)
+            weight = np.ones(len(patches), sums.dtype) if factors is None else factors[mine]
+            np.add.at(sums, where, patches[mine] * weight)
+            np.add.at(totals, where, weight)
+
+    def image(self, fill: float | None = None) -> Array:
+        """Return the mean of what was added."""
+        empty = self._weights == 0
+        n_empty = int(np.count_nonzero(empty))
+        if n_empty and fill is None:
+            raise ValueError(
+                f"Expected patches that cover every pixel, got none with a positive weight for {n_empty} of"
+                f" {empty.size}. Give fill, the value of such pixels."
+            )
+        return np.divide(self._sums, self._weights, out=np.full_like(self._sums, fill or 0), where=~empty)
+
+
+def _places(*starts: Array) -> tuple[Any, ...]:
+    """Return an index for all combinations of starts: slices where they are evenly spaced, else arrays."""
+    steps = [int(s[1] - s[0]) if len(s) > 1 else 1 for s in starts]
+    if all(s[-1] - s[0] == (len(s) - 1) * step for s, step in zip(starts, steps, strict=True)):
+        return tuple(slice(int(s[0]), int(s[-1]) + 1, step) for s, step in zip(starts, steps, strict=True))
+    return np.ix_(*starts)
+
+
+def _shift(places: tuple[Any, ...], offset: Sequence[int]) -> tuple[Any, ...]:
+    """Return an index of places further on."""
+    return tuple(
+        slice(place.start + o, place.stop + o, place.step) if isinstance(place, slice) else place + o
+        for place, o in zip(places, offset, strict=True)
+    )
