@@ -1,7 +1,7 @@
 """Predict the blue of a photograph from its red and green.
 
 Three views of each patch: red, green and blue. Dictionaries are learned on three photographs; on another one the codes
-of red and green alone say what blue must be. A linear map of the same patches, fitted by ridge regression, is the rival.
+of red and green alone say what blue must be. A linear map of the same patches, fitted by ridge, is the rival.
 """
 
 from __future__ import annotations

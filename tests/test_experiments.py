@@ -249,7 +249,7 @@ def test_curves_ratios_and_targets_fit_together(monkeypatch):
     assert figures["peers_missing"] == ["SPAMS"]
     json.dumps(figures)
     found = claims.time_claims(figures)
-    assert len(found) == 6
+    assert len(found) == 7
     assert all(isinstance(entry["holds"], bool) for entry in found)
 
 
@@ -286,14 +286,20 @@ def regime_figures(letter_seconds, ratio):
         {"key": "aksvd", "seconds": 1.0, "curve": [point(1.0, 12.0, 0.95)], "iterations": 32},
     ]
     letter = {"key": "letter", "seconds": letter_seconds, "iteration": 9, "ratio": ratio}
-    return {"methods": methods, "reached": [letter, {"key": "default", "seconds": 0.1, "ratio": 16.0, "held": None}]}
+    samples = {"seconds": 2.0, "moment": {"seconds": 0.5, "iteration": 10, "ratio": 4.0}}
+    return {
+        "methods": methods,
+        "from_samples": samples,
+        "reached": [letter, {"key": "default", "seconds": 0.1, "ratio": 16.0, "held": None}],
+    }
 
 
 def test_claims_follow_the_figures():
     found = claims.time_claims(regime_figures(0.5, 3.2))
-    assert [entry["holds"] for entry in found] == [True, False, True, True, False, True]
+    assert [entry["holds"] for entry in found] == [True, True, False, True, True, False, True]
     assert "3.2 times sooner" in found[0]["measured"]
-    assert "10 of 32 iterations" in found[1]["measured"]
+    assert "10 of 32 iterations" in found[2]["measured"]
+    assert "4.0 times sooner" in found[1]["measured"]
 
 
 def test_a_method_that_never_arrives_does_not_hold():

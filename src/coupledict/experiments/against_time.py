@@ -317,7 +317,20 @@ def _compare(
             " exact enough to have the same average error; 'strictly' means both figures at the same tolerance."
         ),
     }
-    return {"target": end, "reached": reached}
+    return {"target": end, "reached": reached, "from_samples": _against_samples(regime, methods, points)}
+
+
+def _against_samples(regime: Regime, methods: list[dict[str, Any]], points: dict[str, list[Point]]) -> dict[str, Any]:
+    """Find out when the paper's method stands where a K-SVD ends that starts from patches instead of cosines."""
+    letter, rival = (next(m for m in methods if m["key"] == key) for key in (PAPER, "ksvd-samples"))
+    last = rival["curve"][-1]
+    levels = [Level(point["train_nonzeros"], point["train_error"]) for point in letter["curve"]]
+    dictionaries = [points[PAPER][point["iteration"] - 1].dictionary for point in letter["curve"]]
+    target = Level(last["train_nonzeros"], last["train_error"])
+    index = first_reaching(
+        regime.train[0], dictionaries, levels, target, regime.n_nonzero_coefs, regime.tol, regime.threads
+    )
+    return {"seconds": last["seconds"], "moment": _moment(letter, index, last["seconds"])}
 
 
 def _moment(method: dict[str, Any], index: int | None, ksvd_seconds: float) -> dict[str, Any] | None:

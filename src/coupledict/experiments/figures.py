@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 130
+WIDE = 5.0  # values that differ by more than this factor are drawn on a logarithmic scale
 #: Methods that the paper compares, and ours: drawn strong; the others faint.
 LEADING = (KSVD, PAPER, DEFAULT_METHOD)
 #: Colour and marker of a method; those of other packages follow.
@@ -104,8 +105,10 @@ def draw_time(regime: dict[str, Any], folder: Path) -> Path:
                     label=method["name"],
                 )
             _logarithmic(axis, "x")
-            if key == "error":
+            low, high = axis.get_ylim()
+            if high > WIDE * max(low, 1e-300):
                 _logarithmic(axis, "y")
+            if key == "error":
                 axis.set_xlabel("seconds")
             axis.set_ylabel(label)
             axis.set_title(title if row == 0 else "")
