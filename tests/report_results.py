@@ -73,6 +73,7 @@ def _method(key, name, iterations, seconds, factor):
         "name": name,
         "description": f"How {name} learns.",
         "iterations": iterations,
+        "runs": 5,
         "seconds": seconds,
         "curve": curve,
     }

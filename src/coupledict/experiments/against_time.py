@@ -68,13 +68,17 @@ class Regime:
         """Number of atoms."""
         return len(self.start[0])
 
+    def __post_init__(self) -> None:
+        for array in (*self.train, self.held_out, *self.start):
+            array.flags.writeable = False  # all methods, and all regimes, must find the same
+
     def stacked(self) -> Array:
-        """Return the patches."""
-        return self.train[0]
+        """Return a copy of the patches."""
+        return self.train[0].copy()
 
     def stacked_start(self) -> Array:
-        """Return the starting dictionary."""
-        return self.start[0]
+        """Return a copy of the starting dictionary: some packages learn in it."""
+        return self.start[0].copy()
 
     def level(self, X: Array, dictionary: Array) -> Level:
         """Return the sparsity and error that a dictionary gives for patches."""
@@ -131,9 +135,10 @@ METHODS = (
         "one power step for each atom instead of the decomposition; the number of nonzeros is constant",
         32,
         CONSTANT | {"update": "sequential"},
+        repeated=False,
     ),
-    Method("mod", "MOD", "all atoms at once by least squares", 32, CONSTANT | {"update": "mod"}),
-    Method("odl", "online learning", "batches of 256 patches and running sums", 256, every=8),
+    Method("mod", "MOD", "all atoms at once by least squares", 32, CONSTANT | {"update": "mod"}, repeated=False),
+    Method("odl", "online learning", "batches of 256 patches and running sums", 256, every=8, repeated=False),
     Method(
         PAPER,
         "the paper, to the letter",
@@ -167,7 +172,7 @@ def regimes(images: list[Array], *, sizes: TimeSizes, seed: int, threads: int) -
     (patches,) = distinct_patches([images], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed)
     train = np.ascontiguousarray(patches[: sizes.n_patches])
     held_out = np.ascontiguousarray(patches[sizes.n_patches :])
-    start = dct_dictionary((sizes.side, sizes.side), sizes.n_components)
+    start = np.ascontiguousarray(dct_dictionary((sizes.side, sizes.side), sizes.n_components))
     sparse = sparse_tolerance(train, start, sizes.n_nonzero_coefs, threads)
     return [
         Regime(key, title, (train,), held_out, (start,), sizes.n_nonzero_coefs, tol, threads)

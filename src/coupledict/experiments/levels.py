@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._pursuit import sparse_encode
+from .._passes import Samples, encode
+from .._pursuit import Coder
 from .._views import Array
 
 PRECISION = 2e-3  # of the error, at which the search for a tolerance ends; sparsity is interpolated in what is left
@@ -37,10 +38,19 @@ class Level:
 
 def codes_level(X: Array, dictionary: Array, n_nonzero_coefs: int, tol: float, threads: int) -> Level:
     """Code samples over a dictionary; return the sparsity and error of the codes."""
-    codes = sparse_encode(X, dictionary, n_nonzero_coefs=n_nonzero_coefs, tol=tol, n_jobs=threads)
-    residual = X - codes @ dictionary
-    energy = float(np.einsum("ij,ij->", residual, residual, dtype=np.float64))
-    return Level(codes.nnz / len(X), math.sqrt(energy) / len(X))
+    # Codes are made hundreds of times here: the coder knows their residuals, so that none need be rebuilt.
+    coder = Coder(
+        [dictionary],
+        np.ones(1),
+        X.dtype,
+        n_nonzero=n_nonzero_coefs,
+        tol=tol,
+        pursuit="omp",
+        n_samples=len(X),
+        n_jobs=threads,
+    )
+    coded = encode(coder, Samples([X], X.dtype), threads)
+    return Level(coded.indices.size / len(X), math.sqrt(float(coded.energy.sum())) / len(X))
 
 
 def nonzeros_at_error(

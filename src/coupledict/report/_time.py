@@ -70,7 +70,7 @@ def _regime(regime: Any, figures: dict[str, Path], folder: Path) -> Html:
 def _repeats(repeats: Any) -> str | None:
     if not is_number(repeats):
         return None
-    return "one run" if repeats == 1 else f"medians of {count(repeats)} runs"
+    return "one run" if repeats == 1 else f"medians of up to {count(repeats)} runs"
 
 
 def _last(curve: list[Any], *keys: str) -> Any:
@@ -116,6 +116,7 @@ def _methods(regime: Any, title: str) -> Html | None:
             [
                 text(method, "name") or text(method, "key") or NONE,
                 count(find(method, "iterations")),
+                count(find(method, "runs")),
                 significant(find(method, "seconds")),
                 fixed(_last(curve, "train_nonzeros", "nonzeros")),
                 significant(_last(curve, "train_error", "error"), ERROR_DIGITS),
@@ -126,8 +127,17 @@ def _methods(regime: Any, title: str) -> Html | None:
                 times(find(arrival, "held", "ratio")),
             ]
         )
-    groups = [("", 3), ("training patches", 2), ("held-out patches", 2), ("level of K-SVD", 3)]
-    heads = ["Method", "iterations", "seconds", *["nonzeros", "error"] * 2, "reached after", "sooner", "held-out"]
+    groups = [("", 4), ("training patches", 2), ("held-out patches", 2), ("level of K-SVD", 3)]
+    heads = [
+        "Method",
+        "iterations",
+        "runs",
+        "seconds",
+        *["nonzeros", "error"] * 2,
+        "reached after",
+        "sooner",
+        "held-out",
+    ]
     return _table(groups, heads, rows, f"Methods: {title}")
 
 
