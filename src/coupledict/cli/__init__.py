@@ -4,4 +4,4 @@ from ._app import app, main
 
 __all__ = ["app", "main"]
 
-from . import _reproduce  # noqa: F401  (registers its commands)
+from . import _images, _reproduce  # noqa: F401  (they register their commands)

@@ -1,6 +1,18 @@
 """Images: patches, multi-focus fusion, super-resolution, and measures of how well they were done."""
 
 from . import metrics
-from ._patches import assemble_patches, extract_patches
+from ._fusion import Fusion, MultiFocusFusion
+from ._patches import assemble_patches, extract_patches, patch_bands
+from ._resize import imresize
+from ._super_resolution import SuperResolution
 
-__all__ = ["extract_patches", "assemble_patches", "metrics"]
+__all__ = [
+    "extract_patches",
+    "assemble_patches",
+    "patch_bands",
+    "MultiFocusFusion",
+    "Fusion",
+    "SuperResolution",
+    "imresize",
+    "metrics",
+]

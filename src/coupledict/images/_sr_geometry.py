@@ -1,0 +1,125 @@
+"""Where patches lie, what is seen of them, and how they are turned: the geometry of super-resolution.
+
+A patch covers `patch_size` pixels of the small image each way, and `scale` times as many of the large one; there is one
+around every pixel of the small image. What is seen of it are the first and second differences of the small image
+interpolated to the large size. Interpolation and differences are linear, so they are one matrix, applied to a *window*
+of the small image: all pixels that the patch and its differences depend on. The large image need not be made.
+
+What a patch looks like from another side is the same patch: it is flipped and transposed until brightness rises most
+along its rows, and rises along its columns too. A model learns one orientation instead of eight.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from .._views import Array
+from ._resize import contributions, dense
+
+N_TURNS = 8  # flips of rows, flips of columns, transposes
+MOMENT_REACH = 3  # pixels each way that decide how a patch is turned
+DIFFERENCE_REACH = 2  # pixels each way that the second difference needs
+
+
+class Geometry:
+    """The geometry of patches for one scale.
+
+    Parameters
+    ----------
+    scale : int
+        Pixels of the large image for one pixel of the small one, each way.
+    patch_size : int
+        Side of a patch in pixels of the small image, odd.
+    """
+
+    def __init__(self, scale: int, patch_size: int) -> None:
+        self.scale = scale
+        self.patch_size = patch_size
+        self.half = patch_size // 2
+        self.side = scale * patch_size
+
+    @cached_property
+    def _lines(self) -> tuple[Array, Array, Array]:
+        """How values, first and second differences along one line of a patch are made from a line of a window."""
+        reach = self.half + 5  # more than any of them needs; zeros are cut off below
+        n = 2 * reach + 1
+        upscaled = dense(*contributions(n, n * self.scale, self.scale), 0, n - 1)
+        first = (reach - self.half) * self.scale
+        before2, before, values, after, after2 = (
+            upscaled[first + shift : first + shift + self.side]
+            for shift in range(-DIFFERENCE_REACH, DIFFERENCE_REACH + 1)
+        )
+        parts = (values, after - before, after2 - 2 * values + before2)
+        used = np.flatnonzero(np.any([part.any(axis=0) for part in parts], axis=0))
+        radius = max(reach - int(used[0]), min(MOMENT_REACH, reach))
+        keep = slice(reach - radius, reach + radius + 1)
+        return parts[0][:, keep], parts[1][:, keep], parts[2][:, keep]
+
+    @property
+    def window(self) -> int:
+        """Side of a window in pixels of the small image."""
+        return int(self._lines[0].shape[1])
+
+    @property
+    def radius(self) -> int:
+        """Pixels of the small image that a window reaches beyond its centre."""
+        return self.window // 2
+
+    def differences(self) -> npt.NDArray[np.float64]:
+        """Return the matrix (window ** 2, 4 * side ** 2) from windows to differences along columns and rows."""
+        values, first, second = self._lines
+        pairs = ((first, values), (values, first), (second, values), (values, second))
+        return np.hstack([np.kron(vertical, horizontal).T for vertical, horizontal in pairs])
+
+    def pad(self, plane: Array) -> Array:
+        """Return the small image with `radius` more pixels on each side, as resizing sees it."""
+        return np.pad(plane, self.radius, mode="edge")
+
+    def turns(self, padded: Array) -> npt.NDArray[np.uint8]:
+        """Return for each pixel of a padded image the number of the turn that brings its patch into place."""
+        cut = self.radius - MOMENT_REACH
+        inner = padded[cut : padded.shape[0] - cut, cut : padded.shape[1] - cut]
+        down = _along(_along(inner, 0, rise=True), 1, rise=False)
+        right = _along(_along(inner, 1, rise=True), 0, rise=False)
+        numbers = 1 * (down < 0) + 2 * (right < 0) + 4 * (np.abs(down) > np.abs(right))
+        return np.asarray(numbers, np.uint8)
+
+    @staticmethod
+    def turned(side: int) -> npt.NDArray[np.int64]:
+        """Return for each turn which pixel of a square comes where: ``square.ravel()[turned(side)[t]]`` is turned."""
+        places = np.arange(side * side).reshape(side, side)
+        squares = []
+        for turn in range(N_TURNS):
+            square = places[:: -1 if turn & 1 else 1, :: -1 if turn & 2 else 1]
+            squares.append((square.T if turn & 4 else square).ravel())
+        return np.array(squares)
+
+    def turned_back(self, side: int) -> npt.NDArray[np.int64]:
+        """Return the inverse of each of :meth:`turned`."""
+        return np.argsort(self.turned(side), axis=1)
+
+    @property
+    def cells(self) -> npt.NDArray[np.int64]:
+        """The order of the pixels of a patch that puts those of one small pixel together."""
+        p, s = self.patch_size, self.scale
+        return np.arange(self.side**2).reshape(p, s, p, s).transpose(0, 2, 1, 3).ravel()
+
+
+def _along(plane: Array, axis: int, *, rise: bool) -> Array:
+    """Return how much a plane rises along an axis around each pixel, or its mean; both with Gaussian weights.
+
+    Pixels at equal distances are taken together, so that a patch that is its own mirror image rises by exactly 0, and
+    rounding does not decide how it is turned.
+    """
+    plane = plane if axis == 0 else plane.T
+    length = plane.shape[0] - 2 * MOMENT_REACH
+    total = np.zeros((length, plane.shape[1]), plane.dtype) if rise else plane[MOMENT_REACH:-MOMENT_REACH].copy()
+    for distance in range(1, MOMENT_REACH + 1):
+        before = plane[MOMENT_REACH - distance :][:length]
+        after = plane[MOMENT_REACH + distance :][:length]
+        weight = plane.dtype.type(np.exp(-0.5 * distance**2))
+        total += weight * distance * (after - before) if rise else weight * (after + before)
+    return total if axis == 0 else total.T

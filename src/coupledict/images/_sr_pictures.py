@@ -1,0 +1,59 @@
+"""Pictures as super-resolution sees them: number types, channels, luma.
+
+Detail is predicted for luma alone and added to every colour channel. As the conversion to luma and chroma is linear and
+detail is what interpolation misses, that is the same as to predict luma, interpolate chroma and convert back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._views import Array
+
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601; MATLAB's rgb2ycbcr and JPEG weigh the channels so
+DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
+
+
+def check_picture(value: object, name: str) -> Array:
+    """Return a picture as an array: grey, or with 1 to 4 channels."""
+    array = np.asarray(value)
+    if array.ndim not in (2, 3) or (array.ndim == 3 and not 1 <= array.shape[2] <= 4):
+        raise ValueError(
+            f"Expected {name} of shape (rows, columns), or with 1 to 4 channels last (grey, grey and alpha, RGB, RGB"
+            f" and alpha), got shape {array.shape}."
+        )
+    if 0 in array.shape:
+        raise ValueError(f"Expected {name} to have at least one pixel, got shape {array.shape}.")
+    if array.dtype not in DTYPES:
+        raise TypeError(
+            f"Expected {name} to be of dtype uint8, uint16, float32 or float64, got {array.dtype}."
+            " Convert it with astype, to its range: 0 to 255, 0 to 65535, or 0 to 1 for floats."
+        )
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"Expected {name} to be finite, got NaN or infinity.")
+    return array
+
+
+def n_colors(array: Array) -> int:
+    """Return how many channels are not alpha: 1 or 3."""
+    return 3 if array.ndim == 3 and array.shape[2] >= 3 else 1
+
+
+def luma(array: Array) -> Array:
+    """Return the brightness of a picture in float32, on the scale of the picture."""
+    if array.ndim == 2:
+        return array.astype(np.float32)
+    if n_colors(array) == 1:
+        return array[:, :, 0].astype(np.float32)
+    plane = np.zeros(array.shape[:2], np.float32)
+    for channel, weight in enumerate(LUMA):
+        plane += np.float32(weight) * array[:, :, channel]
+    return plane
+
+
+def unit_luma(array: Array) -> Array:
+    """Return the brightness of a picture in float32, integers brought to the range 0 to 1."""
+    plane = luma(array)
+    if array.dtype.kind == "u":
+        plane /= np.iinfo(array.dtype).max
+    return plane

@@ -1,0 +1,112 @@
+"""Training samples for super-resolution: windows of small images beside the detail that interpolation misses.
+
+An image is made smaller, and the small one is interpolated; what the original has and the interpolation lacks is the
+detail. Where there are too few samples, slightly smaller copies of the images give more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from .._views import Array
+from ._resize import imresize
+from ._sr_geometry import Geometry
+
+N_LEVELS = 12  # copies of an image, each 0.98 times as large as the one before (Timofte et al., 2014)
+LEVEL_FACTOR = 0.98
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Some samples of one copy of one image: how many, and the seed of the choice."""
+
+    image: int
+    level: int
+    count: int
+    seed: np.random.SeedSequence
+
+
+def _copy_shape(shape: Sequence[int], level: int, geometry: Geometry) -> tuple[int, int]:
+    """Return the size of a copy, cut to whole small pixels."""
+    rows, columns = (int(np.ceil(LEVEL_FACTOR**level * n)) // geometry.scale * geometry.scale for n in shape)
+    return rows, columns
+
+
+def _room(shape: Sequence[int], geometry: Geometry) -> tuple[int, int]:
+    """Return the rows and columns of windows that lie inside the small image."""
+    rows, columns = (max(0, n // geometry.scale - 2 * geometry.radius) for n in shape)
+    return rows, columns
+
+
+def plan(shapes: Sequence[tuple[int, int]], geometry: Geometry, n_samples: int, rng: np.random.Generator) -> list[Draw]:
+    """Spread samples evenly over as many copies of the images as are needed for them."""
+    rooms: list[tuple[int, int, int]] = []
+    total = 0
+    for level in range(N_LEVELS):
+        for image, shape in enumerate(shapes):
+            rows, columns = _room(_copy_shape(shape, level, geometry), geometry)
+            if rows * columns:
+                rooms.append((image, level, rows * columns))
+                total += rows * columns
+        if total >= n_samples:
+            break
+    share = min(1.0, n_samples / max(total, 1))
+    seeds = np.random.SeedSequence(rng.integers(2**63)).spawn(len(rooms))
+    return [
+        Draw(image, level, round(share * room), seed)
+        for (image, level, room), seed in zip(rooms, seeds, strict=True)
+        if round(share * room)
+    ]
+
+
+def batches(draws: Sequence[Draw], size: int) -> list[list[Draw]]:
+    """Group draws into batches of about `size` samples."""
+    groups: list[list[Draw]] = []
+    filled = size
+    for draw in draws:
+        if filled >= size:
+            groups.append([])
+            filled = 0
+        groups[-1].append(draw)
+        filled += draw.count
+    return groups
+
+
+def samples(planes: Sequence[Array], draws: Sequence[Draw], geometry: Geometry) -> tuple[Array, Array]:
+    """Return windows (n_samples, window ** 2) and details (n_samples, side ** 2), turned into place."""
+    windows, details = zip(*_each(planes, draws, geometry), strict=True)
+    return np.concatenate(windows), np.concatenate(details)
+
+
+def _each(planes: Sequence[Array], draws: Sequence[Draw], geometry: Geometry) -> Iterator[tuple[Array, Array]]:
+    for draw in draws:
+        plane = planes[draw.image]
+        if draw.level:
+            plane = imresize(plane, LEVEL_FACTOR**draw.level)
+        rows, columns = (n // geometry.scale for n in plane.shape)
+        plane = plane[: rows * geometry.scale, : columns * geometry.scale]
+        small = imresize(plane, shape=(rows, columns))
+        missing = plane - imresize(small, shape=plane.shape)
+        room = _room(plane.shape, geometry)
+        chosen = np.random.default_rng(draw.seed).choice(room[0] * room[1], draw.count, replace=False)
+        chosen.sort()  # neighbours in memory are read together
+        i, j = np.divmod(chosen, room[1])
+        turns = geometry.turns(small)[i, j]
+        offset, step = geometry.radius - geometry.half, geometry.scale
+        windows = sliding_window_view(small, (geometry.window, geometry.window))[i, j]
+        details = sliding_window_view(missing, (geometry.side, geometry.side))[(i + offset) * step, (j + offset) * step]
+        yield _turn(windows, turns, geometry), _turn(details, turns, geometry)
+
+
+def _turn(squares: Array, turns: Array, geometry: Geometry) -> Array:
+    """Return squares, flattened and turned."""
+    flat = squares.reshape(len(squares), -1)
+    order = geometry.turned(squares.shape[1])
+    for turn in np.unique(turns):
+        (mine,) = np.nonzero(turns == turn)
+        flat[mine] = flat[mine][:, order[turn]]
+    return flat
