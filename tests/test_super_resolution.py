@@ -8,6 +8,7 @@ from skimage import data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+import coupledict
 from coupledict import ModelFileError
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
@@ -603,3 +604,11 @@ def test_models_that_do_not_ship(scale, method):
 def test_pretrained_parameters():
     model = SuperResolution.pretrained(2, ensemble=True, n_jobs=2, verbose=0)
     assert (model.scale, model.ensemble, model.n_jobs) == (2, True, 2)
+
+
+def test_the_general_door_opens_its_models_too(tmp_path):
+    model = SuperResolution.pretrained(2)
+    model.save(tmp_path / "m.safetensors")
+    same = coupledict.load(tmp_path / "m.safetensors")
+    assert isinstance(same, SuperResolution)
+    np.testing.assert_array_equal(same.details_, model.details_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from .model_io import ModelFileError, read_model, write_model
+
+#: Tasks with models of their own, and the module of each that rebuilds them; imported only for a file that names one.
+TASKS = {"SuperResolution": ".images._sr_saving"}
 
 
 def _plain(value: object) -> Any:
@@ -100,6 +104,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 def _rebuild(tensors: dict[str, Any], metadata: dict[str, Any]) -> Any:
     learners = _learners()
     name = metadata["estimator"]
+    if name in TASKS:
+        return importlib.import_module(TASKS[name], __package__).rebuild(tensors, metadata)
     if name not in learners:
         raise ValueError(f"it names an unknown estimator {name!r}")
     known = inspect.signature(learners[name].__init__).parameters
