@@ -6,15 +6,16 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning sanitize package lock clean
+.PHONY: help demo test lint format bench bench-learning bench-images sanitize package lock clean
 
 help:
-	@echo "make demo      learn paired atoms, predict a sharp picture from a blurred one (output/demo)"
+	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
 	@echo "make test      run the tests"
 	@echo "make lint      check style and types"
 	@echo "make format    rewrite files in the project's style"
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
 	@echo "make bench-learning   the same for the learners; takes an hour or more"
+	@echo "make bench-images     fusion and super-resolution beside published results"
 	@echo "make sanitize  run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make package   build a wheel in isolation, install it in a bare environment and use it"
 	@echo "make lock      pin the newest versions of all development dependencies"
@@ -59,6 +60,9 @@ bench: $(VENV)/.bench
 
 bench-learning: $(VENV)/.bench
 	$(BIN)/python benchmarks/learning.py --output output/benchmarks
+
+bench-images: $(VENV)/.bench
+	$(BIN)/python benchmarks/images.py
 
 # A second environment, with instrumented kernels; Python itself is not instrumented, so the runtime is preloaded.
 $(VENV)-sanitize/.built: $(SOURCES)

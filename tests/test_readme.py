@@ -7,19 +7,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
+EXAMPLES_OF_README = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
 EXAMPLES = sorted((README.parent / "examples").glob("*.py"))
 
 
 def test_the_example_runs_as_printed():
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    example = EXAMPLES_OF_README[0]
     done = subprocess.run([sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     claimed = float(re.findall(r"five atoms explain: ([0-9.]+)", example)[0])
     assert abs(float(done.stdout) - claimed) < 0.01
 
+
+def test_the_lines_for_images_run_as_printed():
+    rng = np.random.default_rng(0)
+    names = {name: rng.integers(0, 256, (40, 50, 3), dtype=np.uint8) for name in ("near", "far", "small")}
+    assert len(EXAMPLES_OF_README) == 2
+    exec(EXAMPLES_OF_README[1], names)
+    assert names["fused"].shape == (40, 50, 3)
+    assert names["large"].shape == (120, 150, 3)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
