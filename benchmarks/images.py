@@ -1,6 +1,6 @@
 """The image benchmarks, one after the other: fusion on Lytro and on made stacks, super-resolution on Set5 and Set14.
 
-Run ``python benchmarks/images.py --data DIR`` from the root of the project; DIR (else COUPLEDICT_DATA) holds the folders
+Run ``python benchmarks/images.py --data DIR`` from the root of the project; DIR (else COUPLEDICT_DATA) has the folders
 ``lytro``, ``fused_lytro`` and ``sr``. Each part can be run alone, with options of its own: ``benchmarks/fusion.py``,
 ``benchmarks/super_resolution.py``.
 """

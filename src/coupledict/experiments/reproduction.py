@@ -24,7 +24,7 @@ from .paired_atoms import PairSizes, paired_atoms
 from .sources import load_images, load_pairs
 
 QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max_iter=15)
-QUICK_TIME = TimeSizes(n_patches=1_500, n_held_out=1_500, n_components=144, repeats=1, peer_seconds=0.5, thinning=4)
+QUICK_TIME = TimeSizes(n_patches=1_000, n_held_out=1_000, n_components=100, repeats=1, peer_seconds=0.3, thinning=8)
 QUICK_NOTE = "This was a quick run on few patches, timed once: it shows that everything works, not how fast it is."
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "spams-bin", "dictlearn")
 
