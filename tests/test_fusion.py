@@ -138,7 +138,7 @@ def test_registration_finds_a_small_shift_and_scale():
     sources, _ = stack(picture)
     centre = np.array(picture.shape[::-1]) / 2
     about = SimilarityTransform(translation=-centre)
-    back = SimilarityTransform(translation=[*centre, 2.0, -1.5])
+    back = SimilarityTransform(translation=centre + np.array([2.0, -1.5]))
     moved = warp(sources[1].astype(float), about + SimilarityTransform(scale=1.01) + back, mode="edge", order=3)
     pair = [sources[0], np.clip(moved, 0, 255).round().astype(np.uint8)]
     inside = (slice(12, -12), slice(12, -12))
