@@ -8,14 +8,10 @@ from skimage import data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import coupledict
-from coupledict import ModelFileError
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
 from coupledict.images._sr_geometry import Geometry
-from coupledict.images._sr_saving import save
 from coupledict.images._super_resolution import SuperResolution
-from coupledict.model_io import read_model, write_model
 
 SCALES = (2, 3, 4)
 METHODS = ("anchored", "coupled")
@@ -515,100 +511,3 @@ def test_a_model_must_be_fitted(tmp_path):
 def test_what_fit_decided_cannot_be_changed_later(models, parameters):
     with pytest.raises(ValueError, match="as they were in fit"):
         changed(models["anchored", 3], **parameters).upscale(HELD_OUT)
-
-
-# Files
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_saved_model_upscales_to_the_same_bits(models, tmp_path, method):
-    model = models[method, 3]
-    model.save(tmp_path / "model")
-    same = SuperResolution.load(tmp_path / "model")
-    assert same.get_params() == model.get_params()
-    assert same.n_samples_ == model.n_samples_
-    np.testing.assert_array_equal(same.upscale(HELD_OUT), model.upscale(HELD_OUT))
-    same.save(tmp_path / "again")
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
-
-
-def test_half_precision(models, tmp_path):
-    model = models["anchored", 3]
-    save(model, tmp_path / "half", half=True)
-    model.save(tmp_path / "full")
-    assert (tmp_path / "half").stat().st_size < 0.52 * (tmp_path / "full").stat().st_size
-    same = SuperResolution.load(tmp_path / "half")
-    for name in ("projection_", "basis_", "components_", "details_"):
-        halves = getattr(model, name).astype(np.float16).astype(np.float32)
-        np.testing.assert_array_equal(getattr(same, name), halves)
-
-
-def test_generators_are_not_saved(models, tmp_path):
-    changed(models["coupled", 3], random_state=np.random.default_rng(0)).save(tmp_path / "model")
-    assert SuperResolution.load(tmp_path / "model").random_state is None
-
-
-def without(key):
-    return lambda tensors, metadata: (tensors.pop(key, None), metadata.pop(key, None))
-
-
-def changing(part, key, value):
-    return lambda tensors, metadata: (tensors if part == "tensors" else metadata).update({key: value})
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        without("projection"),
-        without("details"),
-        without("parameters"),
-        without("n_samples"),
-        changing("metadata", "estimator", "DictionaryLearning"),
-        changing("metadata", "parameters", {"scale": 7}),
-        changing("metadata", "parameters", {"scale": 2}),
-        changing("metadata", "parameters", {"speed": 2}),
-        changing("metadata", "parameters", [3]),
-        changing("metadata", "half", {"details": [1, 2]}),
-        changing("metadata", "half", {"nothing": [1]}),
-        changing("tensors", "components", np.zeros((64, 3), np.float32)),
-        changing("tensors", "components", np.zeros(64, np.float32)),
-        changing("tensors", "details", np.zeros((64, 81), np.float32)),
-        changing("tensors", "basis", np.ones((48, 81))),
-        changing("tensors", "basis", np.zeros((0, 81), np.float32)),
-    ],
-)
-def test_files_that_contradict_themselves(models, tmp_path, damage):
-    path = tmp_path / "model"
-    models["anchored", 3].save(path)
-    tensors, metadata = read_model(path)
-    damage(tensors, metadata)
-    write_model(path, tensors, metadata)
-    with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
-        SuperResolution.load(path)
-
-
-def test_no_file_or_another(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        SuperResolution.load(tmp_path / "model")
-    (tmp_path / "model").write_text("text")
-    with pytest.raises(ModelFileError):
-        SuperResolution.load(tmp_path / "model")
-
-
-@pytest.mark.parametrize(("scale", "method"), [(5, "anchored"), ("3", "anchored"), (3, "coupled")])
-def test_models_that_do_not_ship(scale, method):
-    with pytest.raises(ValueError, match=r"Expected scale to be|Expected method of a pretrained model to be"):
-        SuperResolution.pretrained(scale, method=method)
-
-
-def test_pretrained_parameters():
-    model = SuperResolution.pretrained(2, ensemble=True, n_jobs=2, verbose=0)
-    assert (model.scale, model.ensemble, model.n_jobs) == (2, True, 2)
-
-
-def test_the_general_door_opens_its_models_too(tmp_path):
-    model = SuperResolution.pretrained(2)
-    model.save(tmp_path / "m.safetensors")
-    same = coupledict.load(tmp_path / "m.safetensors")
-    assert isinstance(same, SuperResolution)
-    np.testing.assert_array_equal(same.details_, model.details_)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import skimage.data
 from scipy import ndimage
 
+from coupledict.experiments.sources import BUNDLED
 from coupledict.images import MultiFocusFusion
 
-PHOTOGRAPHS = ("camera", "coins", "moon", "brick", "grass", "gravel", "astronaut", "chelsea", "coffee", "rocket")
 GAUSSIANS = (1.0, 2.0, 3.0)  # standard deviations in pixels
 DISCS = (2.0, 4.0)  # radii in pixels
 TARGET = Path(__file__).resolve().parent.parent / "src" / "coupledict" / "images" / "models" / "fusion.safetensors"
@@ -58,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the dictionary that multi-focus fusion ships with.")
     parser.add_argument("--output", type=Path, default=TARGET, help="file to write (default: the one that ships)")
     output = parser.parse_args().output
-    fusion = train(PHOTOGRAPHS)
+    fusion = train(BUNDLED)
     for record in fusion.learner_.history_:
         record["seconds"] = 0.0  # what a file holds must not depend on how fast it was made
     output.parent.mkdir(parents=True, exist_ok=True)

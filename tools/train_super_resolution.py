@@ -13,21 +13,10 @@ from pathlib import Path
 
 from skimage import data
 
+from coupledict.experiments.sources import BUNDLED
 from coupledict.images import SuperResolution
 from coupledict.images._sr_saving import save
 
-PHOTOGRAPHS = (
-    "camera",
-    "coins",
-    "moon",
-    "brick",
-    "grass",
-    "gravel",
-    "astronaut",
-    "chelsea",
-    "coffee",
-    "rocket",
-)
 MODELS = Path(__file__).parents[1] / "src" / "coupledict" / "images" / "models"
 
 
@@ -38,7 +27,7 @@ def main() -> None:
     parser.add_argument("--scales", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--components", type=int, default=512, help="anchors of a model (%(default)s)")
     arguments = parser.parse_args()
-    images = [getattr(data, name)() for name in PHOTOGRAPHS]
+    images = [getattr(data, name)() for name in BUNDLED]
     arguments.output.mkdir(parents=True, exist_ok=True)
     for scale in arguments.scales:
         began = time.perf_counter()
