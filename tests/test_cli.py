@@ -78,9 +78,11 @@ def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_pat
     done = run("demo", "--output", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
     names = {file.name for file in (tmp_path / "demo").iterdir()}
-    assert {"prediction.png", "pairs.png", "report.html", "results.json"} <= names
+    assert {"prediction.png", "fusion.png", "pairs.png", "report.html", "results.json"} <= names
     assert "Next: open" in done.stdout
     results = json.loads((tmp_path / "demo" / "results.json").read_text())
     assert results["quick"] is True
     before, after = (float(text) for text in re.findall(r"RMS error ([0-9.]+)\)", done.stdout))
     assert after < 0.9 * before
+    right = float(re.findall(r"([0-9.]+)% of the pixels are from the one in focus", done.stdout)[0])
+    assert right > 95

@@ -60,7 +60,7 @@ def demo(
     threads: Annotated[int | None, typer.Option(help="Threads; all cores if left out.", min=1)] = None,
 ) -> None:
     """Learn paired atoms, predict a sharp photograph from a blurred one, and run the paper's experiments in short."""
-    from ..experiments.demonstration import predict_photograph
+    from ..experiments.demonstration import fuse_photographs, predict_photograph
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import QUICK_TIME, count_steps
     from ..experiments.reproduction import reproduce as run
@@ -68,8 +68,9 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)
     n_threads = threads or usable_cores()
     with Steps() as steps:
-        steps.expect(2 + count_steps(QUICK_TIME))
+        steps.expect(3 + count_steps(QUICK_TIME))
         lines = predict_photograph(output, n_threads, steps.step)
+        lines += fuse_photographs(output, n_threads, steps.step)
         run(output, quick=True, threads=n_threads, command=command_line(), progress=steps.step)
     for line in lines:
         typer.echo(line)
