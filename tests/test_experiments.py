@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -382,6 +383,15 @@ def test_the_page_shows_the_figures_of_the_run(written):
     for entry in results["time"][1]["claims"]:
         assert entry["claim"].split(".")[0].replace("'", "&#x27;") in page
     assert "coupledict reproduce --quick" in page
+
+
+def test_a_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    steps = []
+    with pytest.raises(ImportError, match=r'pip install "coupledict\[plot\]"'):
+        reproduction.reproduce(tmp_path / "out", quick=True, threads=1, command="", progress=steps.append)
+    assert steps == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.xdist_group("reproduction")

@@ -18,7 +18,7 @@ from .._views import Array
 from ..report import write_report
 from .against_time import METHODS, PEERS, TimeSizes, against_time, regimes
 from .claims import pair_claims, time_claims
-from .figures import draw_all
+from .figures import draw_all, new_figure
 from .machine import machine
 from .paired_atoms import PairSizes, paired_atoms
 from .sources import load_images, load_pairs
@@ -72,6 +72,7 @@ def reproduce(
     began = time.perf_counter()
     pair_sizes, time_sizes = (QUICK_PAIRS, QUICK_TIME) if quick else (PairSizes(), TimeSizes())
     started(count_steps(time_sizes))
+    new_figure(1, 1)  # where matplotlib is missing, say so now and not after minutes
     output.mkdir(parents=True, exist_ok=True)
     progress("reading images")
     focused, blurred, pairs_sentence = load_pairs(data)
