@@ -586,17 +586,17 @@ def test_numbers_in_the_tables_are_those_of_the_results(open_report):
             cells = [text.strip() for text in row.locator("th, td").all_inner_texts()]
             last = method["curve"][-1]
             assert cells[0] == method["name"]
-            assert int(cells[1]) == method["iterations"]
-            assert float(cells[2]) == pytest.approx(method["seconds"], rel=5e-3)
+            assert (int(cells[1]), int(cells[2])) == (method["iterations"], method["runs"])
+            assert float(cells[3]) == pytest.approx(method["seconds"], rel=5e-3)
             names = ("train_nonzeros", "train_error", "held_nonzeros", "held_error")
-            for text, name in zip(cells[3:7], names, strict=True):
+            for text, name in zip(cells[4:8], names, strict=True):
                 assert float(text) == pytest.approx(last[name], rel=1e-3)
             after = reached[method["key"]]
             if after["seconds"] is None:
-                assert cells[7] == "not reached"
+                assert cells[8] == "not reached"
             else:
-                assert float(cells[7].split()[0]) == pytest.approx(after["seconds"], rel=5e-3)
-                assert float(cells[8][:-1]) == pytest.approx(after["ratio"], rel=5e-3)
+                assert float(cells[8].split()[0]) == pytest.approx(after["seconds"], rel=5e-3)
+                assert float(cells[9][:-1]) == pytest.approx(after["ratio"], rel=5e-3)
     for bar, mode in zip(page.locator(".bars li").all(), ("together", "separate"), strict=False):
         share = results["pairs"][mode]["same_index_share"]
         whole, part = (bar.locator(name).bounding_box()["width"] for name in (".bar", ".bar i"))
