@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -121,21 +120,50 @@ def in_order(
             ended.acquire()
 
 
-_blas: ThreadpoolController | None = None
+class _BlasLimit:
+    """Holds matrix products to one thread for as long as anybody asks for it, from any Python thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_askers = 0
+        self._libraries: list[Any] | None = None
+        self._changed: list[tuple[Any, int]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._n_askers == 0:
+                if self._libraries is None:
+                    self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._changed = [(library, library.num_threads) for library in self._libraries]
+                self._changed = [(library, n) for library, n in self._changed if n is not None and n > 1]
+                self._set([(library, 1) for library, _ in self._changed])
+            self._n_askers += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._n_askers -= 1
+            if self._n_askers == 0:
+                self._set(self._changed)
+
+    @staticmethod
+    def _set(counts: list[tuple[Any, int]]) -> None:
+        for library, n in counts:
+            library.set_num_threads(n)
+            # From 3.8 on, the thread that sets a count owns it; here the last to leave may be another than the first.
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread()
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Hold NumPy's and SciPy's matrix products to one thread.
+_blas_limit = _BlasLimit()
+
+
+def one_blas_thread() -> _BlasLimit:
+    """Hold NumPy's and SciPy's matrix products to one thread, as a context.
 
     The products here are small: a second thread would cost more than it brings, its workers go on spinning for
     milliseconds afterwards on a core that a pass wants, and the bits of the result must not depend on the machine.
     """
-    global _blas  # noqa: PLW0603
-    if _blas is None:
-        _blas = ThreadpoolController()
-    with _blas.limit(limits=1):
-        yield
+    return _blas_limit
 
 
 class Workspaces:
