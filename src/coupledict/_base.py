@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -14,13 +15,15 @@ from sklearn.base import BaseEstimator
 
 from . import _init, _passes
 from ._atoms import AtomGroup
+from ._checkpoint import Checkpoint, Saved
+from ._data import Data, InMemory
 from ._loop import Loop, Record, Settings, State, Stream, components_of, make_record
 from ._passes import Samples, count_jobs
 from ._progress import Progress
 from ._pursuit import Coder, as_csr, check_pursuit, warn_if_unreached
 from ._schedule import Chosen, Growth, Schedule, sample_sizes, sparsity_limits
 from ._unused import check_unused
-from ._updates import check_update
+from ._updates import Update, check_update
 from ._views import Array, check_count, check_tol, check_view, check_weights, common_dtype
 
 Normalize: TypeAlias = Literal["views", "joint"]
@@ -117,21 +120,21 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         check_choice(self.normalize, "normalize", ("views", "joint"))
         check_choice(self.coupling, "coupling", ("code", "support"))
 
-    def _weights(self, views: list[Array]) -> npt.NDArray[np.float64]:
+    def _weights(self, data: Data) -> npt.NDArray[np.float64]:
         if isinstance(self.view_weights, str):
             check_choice(self.view_weights, "view_weights", ("balanced",))
-            sizes = [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in views]
+            sizes = data.mean_energies(count_jobs(self.n_jobs))
             return np.array([1 / size if size > 0 else 1.0 for size in sizes])
-        weights = check_weights(self.view_weights, len(views))
+        weights = check_weights(self.view_weights, len(data.widths))
         if not weights.any():
             raise ValueError("Expected a positive weight for at least one view, got only zeros.")
         return weights
 
     def _start(
-        self, views: list[Array], weights: npt.NDArray[np.float64], rng: np.random.Generator, *, go_on: bool
+        self, data: Data, weights: npt.NDArray[np.float64], rng: np.random.Generator, *, go_on: bool
     ) -> list[AtomGroup]:
         """Return the atoms that learning starts from; with `go_on`, those that are there already."""
-        widths = [view.shape[1] for view in views]
+        widths = data.widths
         n_components = self.n_components or default_n_components(widths)
         if go_on and hasattr(self, "components_"):
             arrays = [np.asarray(array, np.float64) for array in self._view_components]
@@ -141,15 +144,19 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                     f" to go on from the dictionaries that were learned, got {widths} and {n_components}."
                 )
         else:
-            init = [self.init] if len(views) == 1 and isinstance(self.init, np.ndarray) else self.init
+            init = [self.init] if len(widths) == 1 and isinstance(self.init, np.ndarray) else self.init
             # Samples are the better start where the number of atoms is limited, and cosines where a tolerance drives
             # the codes (benchmarks/default_settings.py); the paper's updates start from cosines, as the paper does.
             cosines = self.tol is not None or self.update != "statistics"
             kind = _init.check_init(init, widths, n_components, cosines=cosines)
-            arrays = _init.start(kind, views, n_components, rng)
+            arrays = _init.start(kind, data, n_components, rng)
         if self.constant_atom and not all(array[0, 0] != 0 and np.ptp(array[0]) == 0 for array in arrays):
             arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
-        numbers = list(range(len(views)))
+        return self._group(arrays, weights)
+
+    def _group(self, arrays: list[Array], weights: npt.NDArray[np.float64]) -> list[AtomGroup]:
+        """Return the atoms of all views in groups that share their coefficients."""
+        numbers = list(range(len(arrays)))
         return [
             AtomGroup.of(
                 members,
@@ -168,43 +175,36 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             return min(self.n_nonzero_coefs, most)
         return most if self.tol is not None else min(most, max(1, sum(widths) // 10))
 
-    def _learn(self, views: list[Array]) -> None:
-        """Fit to checked views."""
+    def _learn(self, data: Data, saved: Saved | None = None, checkpoint: Checkpoint | None = None) -> None:
+        """Fit to checked views, from the start or from where a fit was saved."""
         self._check_parameters()
-        if views[0].shape[0] == 0:
+        if data.n_samples == 0:
             raise ValueError("Expected at least one sample in X, got 0.")
-        rng = generator(self.random_state)
-        n_jobs = count_jobs(self.n_jobs)
-        dtype = common_dtype(views)
-        weights = self._weights(views)
-        groups = self._start(views, weights, rng, go_on=self.warm_start)
-        n_components = groups[0].atoms.shape[0]
         update = check_update(self.update)
-        # Growing samples are the companion of the statistics update; its rivals are what they are without.
-        automatic = isinstance(self.growth, str) and self.growth == "auto"
-        growth = None if automatic and self.update != "statistics" else self.growth
-        settings = Settings(
-            update=update,
-            limits=sparsity_limits(
-                self.schedule,
-                self._limit([view.shape[1] for view in views], n_components),
-                self.max_iter,
-                has_tol=self.tol is not None,
-                growing=growth is not None,
-            ),
-            sizes=sample_sizes(growth, views[0].shape[0], self.max_iter, n_components, has_tol=self.tol is not None),
-            tol=self.tol,
-            pursuit=self.pursuit,
-            coupling=self.coupling,
-            weights=weights,
-            unused=check_unused(self.unused_atoms),
-            stop_tol=self.stop_tol,
-            n_jobs=n_jobs,
-        )
-        loop = Loop(views, dtype, groups, settings)
+        if update.needs_codes and not isinstance(data, InMemory):
+            raise ValueError(
+                f"update={self.update!r} goes through the residuals of all samples, atom by atom, so they must be in"
+                " memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
+            )
+        n_jobs = count_jobs(self.n_jobs)
+        if saved is None:
+            rng = generator(self.random_state)
+            weights = self._weights(data)
+            groups = self._start(data, weights, rng, go_on=self.warm_start)
+        else:
+            saved.check(data)
+            rng, weights = saved.rng, saved.weights
+            groups = self._group(saved.atoms, weights)
+            for group in groups:  # as they were, to the last bit
+                group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views])
+        settings = self._settings(data, update, weights, groups[0].atoms.shape[0], n_jobs)
+        loop = Loop(data, groups, settings) if saved is None else Loop(
+            data, groups, settings, saved.history, saved.position
+        )  # fmt: skip
+        save = None if checkpoint is None else functools.partial(checkpoint.write, self, loop, rng)
         try:
             with Progress(self.verbose, type(self).__name__) as progress:
-                loop.run(rng, self.callback, progress)
+                loop.run(rng, self.callback, progress, save)
         except KeyboardInterrupt:
             if not loop.history:
                 raise
@@ -213,16 +213,38 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=3,
             )
-        self._keep(components_of(groups, dtype), weights, loop.history)
-        self._stream = Stream(groups)
+        self._keep(components_of(groups, data.dtype), weights, loop.history)
+        if hasattr(self, "_stream"):
+            del self._stream  # batches go on from these dictionaries
         try:
-            self._after_fit(views, dtype, rng, n_jobs)
+            self._after_fit(data, rng, n_jobs)
         except KeyboardInterrupt:
             warnings.warn(
                 "The fit was interrupted after its last iteration; predict will use the dictionaries as learned.",
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _settings(
+        self, data: Data, update: Update, weights: npt.NDArray[np.float64], n_components: int, n_jobs: int
+    ) -> Settings:
+        """Return what the loop needs to know."""
+        # Growing samples are the companion of the statistics update; its rivals are what they are without.
+        automatic = isinstance(self.growth, str) and self.growth == "auto"
+        growth = None if automatic and self.update != "statistics" else self.growth
+        limit, has_tol = self._limit(data.widths, n_components), self.tol is not None
+        return Settings(
+            update=update,
+            limits=sparsity_limits(self.schedule, limit, self.max_iter, has_tol=has_tol, growing=growth is not None),
+            sizes=sample_sizes(growth, data.n_samples, self.max_iter, n_components, has_tol=has_tol),
+            tol=self.tol,
+            pursuit=self.pursuit,
+            coupling=self.coupling,
+            weights=weights,
+            unused=check_unused(self.unused_atoms),
+            stop_tol=self.stop_tol,
+            n_jobs=n_jobs,
+        )
 
     def _learn_more(self, views: list[Array], forgetting: float, batch: Chosen | None = None) -> None:
         """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
@@ -235,7 +257,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_stream"):
             self._check_parameters()
             known = hasattr(self, "components_")
-            self._begin(views, generator(self.random_state))
+            self._begin(InMemory(views), generator(self.random_state))
             try:
                 self._learn_more(views, forgetting, batch)
             except BaseException:
@@ -259,12 +281,12 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         self.history_.append(record)
         self._keep(components_of(stream.groups, dtype), self.view_weights_, self.history_)
 
-    def _begin(self, views: list[Array], rng: np.random.Generator) -> None:
+    def _begin(self, data: InMemory, rng: np.random.Generator) -> None:
         """Start learning from batches, from the dictionaries that are there if there are any."""
         known = hasattr(self, "components_")
-        weights = self.view_weights_ if known else self._weights(views)
-        dtype = self._view_components[0].dtype if known else common_dtype(views)
-        groups = self._start(views, weights, rng, go_on=True)
+        weights = self.view_weights_ if known else self._weights(data)
+        dtype = self._view_components[0].dtype if known else data.dtype
+        groups = self._start(data, weights, rng, go_on=True)
         self._stream = Stream(groups)
         self._keep(components_of(groups, dtype), weights, self.history_ if known else [])
 
@@ -277,7 +299,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         self.history_ = history
         self.n_iter_ = len(history)
 
-    def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
+    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int) -> None:
         """Do what a learner adds once the dictionaries are there."""
 
     def _coder(self, present: list[int], dtype: np.dtype[Any], n_samples: int, n_jobs: int) -> Coder:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._data import Data
 from ._views import Array, check_count, check_view
 
 INITS = ("auto", "dct", "samples", "random")
@@ -100,24 +101,22 @@ def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: 
     return arrays
 
 
-def _paired_samples(views: list[Array], n_components: int, rng: np.random.Generator) -> list[Array]:
+def _paired_samples(data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:
     """Return samples without their zero rows, in random order, filled up with noise where there are too few."""
-    n = views[0].shape[0]
-    chosen = rng.permutation(n)[: min(n, 4 * n_components)]
-    rows = [np.asarray(view[chosen], np.float64) for view in views]
+    rows = data.draw(4 * n_components, rng)
     alive = np.logical_and.reduce([np.isfinite(part).all(axis=1) & (np.abs(part).sum(axis=1) > 0) for part in rows])
     rows = [part[alive][:n_components] for part in rows]
     missing = n_components - rows[0].shape[0]
     return [np.vstack([part, rng.standard_normal((missing, part.shape[1]))]) for part in rows]
 
 
-def start(init: Any, views: list[Array], n_components: int, rng: np.random.Generator) -> list[Array]:
+def start(init: Any, data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:
     """Return one float64 array of atoms a view, not yet normalised; `init` has gone through :func:`check_init`."""
-    widths = [view.shape[1] for view in views]
+    widths = data.widths
     if init == "dct":
         return [dct_dictionary((math.isqrt(width), math.isqrt(width)), n_components) for width in widths]
     if init == "samples":
-        return _paired_samples(views, n_components, rng)
+        return _paired_samples(data, n_components, rng)
     if init == "random":
         return [rng.standard_normal((n_components, width)) for width in widths]
     return [np.array(array, np.float64) for array in init]

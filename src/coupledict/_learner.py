@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -13,11 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _predict
 from ._base import Normalize, ViewLearner, rebuild
+from ._checkpoint import Checkpoint, read_checkpoint
+from ._data import Data, InMemory, open_views
 from ._loop import State
 from ._pursuit import Coupling, Pursuit, match_views
 from ._schedule import Growth, Schedule
 from ._views import Array, check_tol, check_views
 
+Views: TypeAlias = Sequence[npt.ArrayLike] | Callable[[], Iterable[Sequence[npt.ArrayLike]]] | Any
 Codes: TypeAlias = csr_array | list[csr_array]
 
 #: Settings that make :class:`CoupledDictionaryLearning` Algorithm 1 of the paper to the letter: the sequential update,
@@ -204,23 +207,47 @@ class CoupledDictionaryLearning(ViewLearner):
         super()._check_parameters()
         check_tol(self.refit_alpha, "refit_alpha")
 
-    def fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
+    def fit(
+        self,
+        Xs: Views,
+        y: object = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 1,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn the dictionaries.
 
         Parameters
         ----------
         Xs : list of arrays of shape (n_samples, n_features_v)
-            The views; row i of each belongs to the same sample.
+            The views; row i of each belongs to the same sample. Samples that do not fit in memory come as a list of
+            Zarr, HDF5 or memory-mapped arrays, as a sequence of chunks (each a list of arrays, one a view), as a
+            callable that returns a fresh iterator over such chunks, or as Dask arrays, which are worked on by the
+            current ``distributed.Client``. All of them need ``update="statistics"`` or ``"mod"``, and are read once an
+            iteration.
         y : ignored
             Accepted for pipelines.
+        checkpoint : path, optional
+            File that keeps the state of the fit, so that it can be resumed. It is replaced as a whole.
+        every : int, default=1
+            Iterations between two checkpoints.
+        resume : path, optional
+            Checkpoint to go on from, with the same parameters and samples. The result is that of a fit that was never
+            stopped, to the last bit.
 
         Returns
         -------
         self
         """
-        views = self._check_all_views(Xs)
-        self._learn(views)
-        self.n_features_in_ = [view.shape[1] for view in views]
+        data = open_views(Xs, single=False, name="Xs") or InMemory(self._check_all_views(Xs))
+        if len(data.present) < data.n_views:
+            absent = min(set(range(data.n_views)) - set(data.present))
+            raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
+        self._check_parameters()
+        saved = None if resume is None else read_checkpoint(resume, self)
+        self._learn(data, saved, None if checkpoint is None else Checkpoint(checkpoint, every))
+        self.n_features_in_ = list(data.widths)
         return self
 
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
@@ -263,14 +290,13 @@ class CoupledDictionaryLearning(ViewLearner):
             raise ValueError("Expected at least one view in Xs, got an empty list.")
         return views
 
-    def _after_fit(self, views: list[Array], dtype: np.dtype[Any], rng: np.random.Generator, n_jobs: int) -> None:
+    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int) -> None:
         self._refitted = {}
-        if self.refit and self.coupling == "code" and len(views) > 1:
+        if self.refit and self.coupling == "code" and len(data.widths) > 1:
             self._refitted = _predict.refit(
-                views,
+                data,
                 self.components_,
                 self.view_weights_,
-                dtype,
                 n_nonzero=self.n_nonzero_coefs,
                 tol=self.tol,
                 pursuit=self.pursuit,

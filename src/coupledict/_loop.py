@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from . import _passes
 from ._atoms import AtomGroup
-from ._passes import Samples, Sums
+from ._data import Data, InMemory, Part
+from ._passes import Sums, Worst
 from ._progress import Progress
-from ._pursuit import Coder, Coupling, Pursuit, as_csr
+from ._pursuit import Coupling, Pursuit, Recipe, as_csr
 from ._schedule import Order
 from ._unused import UnusedRule
 from ._updates import CodeUpdate, Statistics, SumUpdate, Update
@@ -76,7 +77,7 @@ class _Outcome:
     n_nonzeros: int
     view_energies: npt.NDArray[np.float64]
     uses: npt.NDArray[np.int64]
-    worst: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    worst: Worst
 
 
 def make_record(
@@ -126,49 +127,80 @@ class Stream:
             update.apply(group, sums)
 
 
+@dataclass
+class Position:
+    """Where a loop is: with it and the atoms, it can go on as if it had never stopped.
+
+    Attributes
+    ----------
+    iteration : int
+        Iterations that are finished.
+    order : Order or None
+        In which growing samples are taken; None before the first iteration, and where every pass sees all.
+    place : int
+        The place in that order.
+    all_in : bool
+        Whether every pass sees all samples from now on.
+    """
+
+    iteration: int = 0
+    order: Order | None = None
+    place: int = 0
+    all_in: bool = False
+
+
 class Loop:
     """Learns the atoms of some groups in place.
 
     Attributes
     ----------
     history : list of dict
+    position : Position
     """
 
-    def __init__(self, views: list[Array], dtype: np.dtype[Any], groups: list[AtomGroup], settings: Settings) -> None:
-        self.views, self.dtype, self.groups, self.settings = views, dtype, groups, settings
-        self.history: list[Record] = []
+    def __init__(
+        self,
+        data: Data,
+        groups: list[AtomGroup],
+        settings: Settings,
+        history: list[Record] | None = None,
+        position: Position | None = None,
+    ) -> None:
+        self.data, self.dtype, self.groups, self.settings = data, data.dtype, groups, settings
+        self.history: list[Record] = history or []
+        self.position = position or Position()
 
     def run(
         self,
         rng: np.random.Generator,
         callback: Callable[[State], object] | None = None,
         progress: Progress | None = None,
+        checkpoint: Callable[[], object] | None = None,
     ) -> None:
         """Iterate until the schedule ends, the objective settles, or the callback asks to stop.
 
-        An interrupt restores the atoms of the last finished iteration and goes on as KeyboardInterrupt.
+        An interrupt restores the atoms of the last finished iteration and goes on as KeyboardInterrupt. `checkpoint` is
+        called when an iteration is finished and before anybody else hears of it.
         """
-        settings = self.settings
+        settings, position = self.settings, self.position
         n_iter = len(settings.limits)
-        everything = None if settings.sizes is None else Order.random(self.views[0].shape[0], rng)
-        place, all_in = 0, False
-        seconds = 0.0
-        for iteration, limit in enumerate(settings.limits):
+        if settings.sizes is not None and position.order is None:
+            position.order = self.data.order(rng)
+        while position.iteration < n_iter and not self._ended():
             before = [group.atoms.copy() for group in self.groups]
             began = time.perf_counter()
             try:
-                order = None
-                if everything is not None and settings.sizes is not None:
-                    size = everything.size if all_in else int(settings.sizes[iteration])
-                    order = everything.slice(place, size)
-                    place += order.size
-                samples = Samples(self.views, self.dtype, order)
-                outcome = self._iterate(samples, int(limit), iteration, n_iter)
+                part, place, size = None, position.place, self.data.n_samples
+                if position.order is not None and settings.sizes is not None:
+                    if not position.all_in:
+                        size = int(settings.sizes[position.iteration])
+                    part, place = self.data.take(position.order, place, size)
+                outcome = self._iterate(part, size, position.iteration, n_iter)
             except BaseException:
                 for group, atoms in zip(self.groups, before, strict=True):
                     group.atoms[:] = atoms
                 raise
-            seconds += time.perf_counter() - began
+            seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
             self.history.append(
                 make_record(
                     outcome.n_samples,
@@ -176,81 +208,86 @@ class Loop:
                     outcome.n_nonzeros,
                     outcome.view_energies,
                     outcome.uses,
-                    int(limit),
+                    int(settings.limits[position.iteration]),
                     seconds,
                 )
             )
+            position.place = place
+            position.iteration += 1
+            position.all_in = position.all_in or self._settled()
+            if checkpoint is not None:
+                checkpoint()
             if progress is not None:
-                progress.show(self.history[-1], iteration + 1, n_iter)
+                progress.show(self.history[-1], position.iteration, n_iter)
             if callback is not None:
-                state = State(iteration + 1, n_iter, components_of(self.groups, self.dtype), list(self.history))
+                state = State(position.iteration, n_iter, components_of(self.groups, self.dtype), list(self.history))
                 if callback(state):
                     break
-            if self._settled():
-                # On a part of the samples that may be chance: only two passes over all of them end the fit.
-                if self.history[-2]["n_samples"] == self.views[0].shape[0]:
-                    break
-                all_in = True
 
-    def _iterate(self, samples: Samples, limit: int, iteration: int, n_iter: int) -> _Outcome:
+    def _ended(self) -> bool:
+        """Tell whether the objective has settled; on a part of the samples that may be chance, so only on all."""
+        return self._settled() and all(record["n_samples"] == self.data.n_samples for record in self.history[-2:])
+
+    def _iterate(self, part: Part | None, size: int, iteration: int, n_iter: int) -> _Outcome:
         settings = self.settings
-        coder = Coder(
+        recipe = Recipe(
             components_of(self.groups, self.dtype),
             settings.weights,
             self.dtype,
-            n_nonzero=limit,
+            n_nonzero=int(settings.limits[iteration]),
             tol=settings.tol,
             pursuit=settings.pursuit,
-            n_samples=len(samples),
-            n_jobs=settings.n_jobs,
+            n_samples=size,
             coupling=settings.coupling,
         )
         replacing = settings.unused.applies(iteration, n_iter)
-        n_worst = coder.n_atoms if replacing else 0
+        n_worst = recipe.n_atoms if replacing else 0
         if isinstance(settings.update, CodeUpdate):
-            outcome = self._update_from_codes(settings.update, coder, samples, n_worst)
+            outcome = self._update_from_codes(settings.update, recipe, part, n_worst)
         else:
             assert isinstance(settings.update, SumUpdate)
-            outcome = self._update_from_sums(settings.update, coder, samples, n_worst)
+            outcome = self._update_from_sums(settings.update, recipe, part, n_worst)
         if replacing:
             self._replace_unused(outcome)
         return outcome
 
-    def _update_from_sums(self, update: SumUpdate, coder: Coder, samples: Samples, n_worst: int) -> _Outcome:
-        found = _passes.statistics(coder, samples, self.settings.n_jobs, n_worst=n_worst)
-        energies = np.zeros(len(self.views))
+    def _update_from_sums(self, update: SumUpdate, recipe: Recipe, part: Part | None, n_worst: int) -> _Outcome:
+        found = self.data.statistics(recipe, part, self.settings.n_jobs, n_worst=n_worst)
+        n_views = len(self.data.widths)
+        energies = np.zeros(n_views)
         for group, sums in zip(self.groups, found.sums, strict=True):
-            if len(self.views) == 1:
+            if n_views == 1:
                 energies[0] = found.energy / self.settings.weights[0]
             else:
                 energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
             update.apply(group, sums)
         return _Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
 
-    def _update_from_codes(self, update: CodeUpdate, coder: Coder, samples: Samples, n_worst: int) -> _Outcome:
-        coded = _passes.encode(coder, samples, self.settings.n_jobs)
+    def _update_from_codes(self, update: CodeUpdate, recipe: Recipe, part: Part | None, n_worst: int) -> _Outcome:
+        assert isinstance(self.data, InMemory)  # the learner has refused anything else
+        samples = self.data.samples(part)
+        coded = _passes.encode(recipe.coder(self.settings.n_jobs), samples, self.settings.n_jobs)
         views = samples.read(0, len(samples))
-        energies = np.zeros(len(self.views))
-        for group, codes in zip(self.groups, as_csr(coded, coder.n_atoms), strict=True):
+        energies = np.zeros(len(views))
+        for group, codes in zip(self.groups, as_csr(coded, recipe.n_atoms), strict=True):
             residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
             residual -= codes @ group.atoms.astype(self.dtype)
             for i, v in enumerate(group.views):
-                part = residual[:, group.columns(i)]
-                energies[v] = float(np.einsum("ij,ij->", part, part, dtype=np.float64))
+                own = residual[:, group.columns(i)]
+                energies[v] = float(np.einsum("ij,ij->", own, own, dtype=np.float64))
             update.apply(group, codes, residual, mean_unused=self.settings.unused.mean)
-        uses = np.bincount(coded.indices, minlength=coder.n_atoms)
-        worst = np.argsort(-coded.energy, kind="stable")[:n_worst]
-        worst = np.array([samples.number(int(row)) for row in worst], np.int64)
+        uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
+        rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
+        worst = Worst(n_worst, coded.energy[rows], samples.rows(rows)) if n_worst else Worst.none()
         return _Outcome(len(samples), float(coded.energy.sum()), coded.indices.size, energies, uses, worst)
 
     def _replace_unused(self, outcome: _Outcome) -> None:
         """Put the worst represented samples, each once, in place of the atoms that nobody used."""
         unused = np.flatnonzero(outcome.uses == 0)
-        unused = unused[unused >= self.groups[0].n_fixed][: outcome.worst.size]
-        rows = outcome.worst[: unused.size]
+        unused = unused[unused >= self.groups[0].n_fixed][: outcome.worst.energy.size]
         if unused.size == 0:
             return
-        fresh = [np.asarray(view[rows], np.float64) for view in self.views]
+        fresh = [np.asarray(rows[: unused.size], np.float64) for rows in outcome.worst.rows]
         alive = np.logical_and.reduce([np.any(part != 0, axis=1) for part in fresh])
         for group in self.groups:
             group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))

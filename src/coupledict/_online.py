@@ -12,8 +12,9 @@ from scipy.sparse import csr_array
 
 from . import _passes
 from ._base import Normalize, generator
+from ._data import InMemory
 from ._learner import CoupledDictionaryLearning
-from ._passes import Samples, Sums
+from ._passes import Samples, Sums, Worst
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
 from ._schedule import Chosen
 from ._views import Array, check_count, check_tol
@@ -132,7 +133,7 @@ n_jobs, random_state
         if self.coupling != "code":
             raise ValueError("pursuit='lasso' codes all views together; coupling='support' is not offered with it.")
 
-    def fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
+    def fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:  # type: ignore[override]
         """Learn from `max_iter` batches drawn from the samples, in random order, again and again.
 
         Parameters
@@ -154,7 +155,8 @@ n_jobs, random_state
             if hasattr(self, name):
                 delattr(self, name)
         rng = generator(self.random_state)
-        self._begin(views, rng)
+        data = InMemory(views)
+        self._begin(data, rng)
         order, place = rng.permutation(n), 0
         self.n_features_in_ = [view.shape[1] for view in views]
         self._refitted = {}
@@ -180,7 +182,7 @@ n_jobs, random_state
         if self.pursuit == "lasso":
             self._refitted = {}
         else:
-            self._after_fit(views, self.components_[0].dtype, rng, _passes.count_jobs(self.n_jobs))
+            self._after_fit(data, rng, _passes.count_jobs(self.n_jobs))
         return self
 
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
@@ -214,7 +216,7 @@ n_jobs, random_state
             energy=float(self.view_weights_ @ energies),
             n_nonzeros=int(codes.nnz),
             view_energy=np.array([float(np.sum(np.square(v, dtype=np.float64))) for v in views]),
-            worst=np.empty(0, np.int64),
+            worst=Worst.none(),
         )
 
     def _lasso(self, present: list[int], views: list[Array]) -> csr_array:

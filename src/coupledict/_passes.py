@@ -12,9 +12,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import joblib
 import numpy as np
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from . import _native
+from ._blocks import Piece, check_finite
 from ._levels import active_level
 from ._views import Array, read_rows
 
@@ -34,6 +35,7 @@ LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run beside the main thread, which must stay able to hear an interrupt
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a modest core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
+RUN_AHEAD = 4  # finished and running tasks for each thread, so that one slow task does not stop the others at once
 SIGNAL_BLOCK = 48  # the kernels take this many signals at a time
 
 Task = TypeVar("Task")
@@ -55,9 +57,13 @@ def move_to(cpus: set[int]) -> None:
         os.sched_setaffinity(0, allowed)
 
 
+class Stopped(Exception):  # noqa: N818  (no error: whoever set the flag knows why)
+    """Work ended because the flag for stopping was set elsewhere; its result is of no use."""
+
+
 def in_order(
     function: Callable[[Task], Result],
-    tasks: Sequence[Task],
+    tasks: Iterable[Task],
     n_threads: int,
     stop: npt.NDArray[np.int32],
     *,
@@ -67,18 +73,35 @@ def in_order(
 
     The calling thread is one of them, unless `take_part` is false: then it only waits, and can be interrupted while a
     task is running. When it stops early, by an exception or an interrupt, `stop` is set to 1 for the functions to see,
-    and all threads have ended before the exception goes on.
+    and all threads have ended before the exception goes on. Tasks are taken from the iterable by one thread at a time,
+    and only so far ahead of the result that is due: what is held at once does not grow with the number of tasks.
     """
     finished: dict[int, Result | BaseException] = {}
-    numbers = iter(range(len(tasks)))  # next() is atomic, so this hands every task out once
+    source = iter(tasks)
+    taking = threading.Lock()
+    n_taken, exhausted = 0, False
+    room = threading.Semaphore(RUN_AHEAD * max(n_threads, 1))
     news, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     def work_once() -> bool:
-        number = next(numbers, None)
-        if number is None or stop[0]:
-            return False
+        nonlocal n_taken, exhausted
+        with taking:
+            if exhausted or stop[0]:
+                return False
+            number = n_taken
+            try:
+                task = next(source)
+            except StopIteration:
+                exhausted = True
+                return False
+            except BaseException as error:
+                exhausted = True
+                finished[number] = error
+                n_taken += 1
+                return True
+            n_taken += 1
         try:
-            finished[number] = function(tasks[number])
+            finished[number] = function(task)
         except BaseException as error:
             finished[number] = error
         return True
@@ -89,9 +112,10 @@ def in_order(
     def work() -> None:
         try:
             move_to(elsewhere)
-            while work_once():
+            while room.acquire() and work_once():
                 news.release()
         finally:
+            news.release()  # the caller may be waiting for a task that never came
             ended.release()
 
     n_helpers = 0
@@ -104,18 +128,27 @@ def in_order(
         if n_helpers and take_part:
             time.sleep(1e-6)  # lets the helpers begin, and leave this processor, before it is busy
             move_to({here} if elsewhere else set())
-        for number in range(len(tasks)):
-            while number not in finished:
-                if not (take_part and work_once()):
-                    news.acquire()
-            result = finished.pop(number)
-            if isinstance(result, BaseException):
-                raise result
-            yield result
+        number = 0
+        while not (exhausted and number >= n_taken):
+            if number in finished:
+                result = finished.pop(number)
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+                number += 1
+                room.release()
+            elif stop[0]:
+                raise Stopped("Work was stopped from outside.")
+            elif take_part and not exhausted and room.acquire(blocking=False) and work_once():
+                pass
+            elif n_helpers:
+                news.acquire()
     except BaseException:
         stop[0] = 1
         raise
     finally:
+        for _ in range(n_helpers):
+            room.release()
         for _ in range(n_helpers):
             ended.acquire()
 
@@ -235,6 +268,7 @@ class Samples:
     views: list[Array]
     dtype: np.dtype[Any]
     order: Order | Chosen | None = None
+    origin: Piece | None = None  # the rows are these of a larger set
 
     def __len__(self) -> int:
         return int(self.views[0].shape[0]) if self.order is None else self.order.size
@@ -250,19 +284,25 @@ class Samples:
         """Return the place of a row in the views."""
         return row if self.order is None else int(self.order.numbers(row, row + 1)[0])
 
+    def rows(self, chosen: npt.NDArray[np.int64]) -> list[Array]:
+        """Return some rows of every view."""
+        numbers = np.array([self.number(int(row)) for row in chosen], np.int64)
+        return [np.asarray(view[numbers], self.dtype) for view in self.views]
+
 
 def check_rows(samples: Samples, start: int, status: npt.NDArray[np.uint8]) -> None:
     """Raise where a row could not be coded, naming the sample."""
     if status.max(initial=0) < _native.NOT_FINITE:
         return
     row = int(np.argmax(status >= _native.NOT_FINITE))
-    number = samples.number(start + row)
+    name = f"sample {samples.number(start + row)}"
+    if samples.origin is not None:
+        check_finite(samples.views, samples.origin)
+        name = f"row {samples.origin.start + start + row} of chunk {samples.origin.block}"
     if status[row] == _native.NOT_FINITE:
-        raise ValueError(
-            f"Expected X to be finite, got NaN or infinity in sample {number}. Remove or impute such samples."
-        )
+        raise ValueError(f"Expected X to be finite, got NaN or infinity in {name}. Remove or impute such samples.")
     raise ValueError(
-        f"The coefficients of sample {number} exceed the range of {samples.dtype}."
+        f"The coefficients of {name} exceed the range of {samples.dtype}."
         " Bring X and the dictionary to comparable scales."
     )
 
@@ -348,6 +388,29 @@ class Sums:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """The `limit` samples with the largest squared residuals: the residuals, descending, and the rows of every view."""
+
+    limit: int
+    energy: npt.NDArray[np.float64]
+    rows: list[Array]
+
+    @classmethod
+    def none(cls) -> Worst:
+        """Return no samples."""
+        return cls(0, np.empty(0), [])
+
+    def best_of(self, other: Worst) -> Worst:
+        """Return the worst of both; of equals, those of `self` come first."""
+        if not self.limit:
+            return self
+        energy = np.concatenate([self.energy, other.energy])
+        chosen = np.argsort(-energy, kind="stable")[: self.limit]
+        rows = [np.concatenate(pair)[chosen] for pair in zip(self.rows, other.rows, strict=True)]
+        return Worst(self.limit, energy[chosen], rows)
+
+
+@dataclass
 class Statistics:
     """What a pass leaves behind when the codes themselves are not kept; its size does not depend on the samples."""
 
@@ -357,7 +420,20 @@ class Statistics:
     energy: float
     n_nonzeros: int
     view_energy: npt.NDArray[np.float64]
-    worst: npt.NDArray[np.int64]
+    worst: Worst
+
+    def __iadd__(self, other: Statistics) -> Self:
+        """Add those of other samples."""
+        for mine, theirs in zip(self.sums, other.sums, strict=True):
+            mine.a.__iadd__(theirs.a)
+            mine.b.__iadd__(theirs.b)
+        self.n_samples += other.n_samples
+        self.uses += other.uses
+        self.energy += other.energy
+        self.n_nonzeros += other.n_nonzeros
+        self.view_energy += other.view_energy
+        self.worst = self.worst.best_of(other.worst)
+        return self
 
 
 class _Accumulators:
@@ -374,13 +450,19 @@ class _Accumulators:
 
 
 def statistics(
-    coder: Coder, samples: Samples, n_jobs: int, *, n_worst: int = 0, targets: Samples | None = None
+    coder: Coder,
+    samples: Samples,
+    n_jobs: int,
+    *,
+    n_worst: int = 0,
+    targets: Samples | None = None,
+    stop: npt.NDArray[np.int32] | None = None,
 ) -> Statistics:
-    """Code all samples and keep only sums over the codes, and the numbers of the `n_worst` worst coded samples.
+    """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
 
     With `targets`, the codes of `samples` are summed up with these views of the same samples, all in one group.
     Chunks have a size of their own, whatever `n_jobs` is, and their sums are added in order: the same bits for any
-    number of threads. Memory: the sums of one chunk for each thread.
+    number of threads. Memory: the sums of a few chunks for each thread. A pass within a pass shares its flag `stop`.
     """
     n, n_atoms = len(samples), coder.n_atoms
     explained = samples if targets is None else targets
@@ -388,7 +470,7 @@ def statistics(
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
     rows = max(512, 2 * n_atoms)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
-    stop = np.zeros(1, np.int32)
+    stop = np.zeros(1, np.int32) if stop is None else stop
     workspaces = Workspaces()
     idle: deque[_Accumulators] = deque()
     level = active_level()
@@ -443,6 +525,6 @@ def statistics(
         matrix += np.triu(matrix, 1).T
     ranked = np.concatenate(candidates, axis=1) if candidates else np.empty((2, 0))
     best = np.argsort(-ranked[1], kind="stable")[:n_worst]
-    worst = np.array([samples.number(int(row)) for row in ranked[0, best]], np.int64)
+    worst = Worst(n_worst, ranked[1, best], samples.rows(ranked[0, best].astype(np.int64))) if n_worst else Worst.none()
     sums = [Sums(*pair) for pair in zip(a, b, strict=True)]
     return Statistics(n, sums, uses, float(totals[0]), int(totals[1]), view_energy, worst)

@@ -7,16 +7,14 @@ gain of the views. A ridge regression of the target view on codes made the way p
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from . import _passes
-from ._passes import Samples, one_blas_thread
-from ._pursuit import Coder, Pursuit
-from ._schedule import Order
+from ._data import Data
+from ._passes import one_blas_thread
+from ._pursuit import Pursuit, Recipe
 from ._views import Array
 
 SAMPLES_PER_ATOM = 64  # more samples than this for each atom do not change the regression enough to pay for
@@ -40,10 +38,9 @@ def ridge(a: Array, b: Array, alpha: float) -> npt.NDArray[np.float64]:
 
 
 def refit(
-    views: list[Array],
+    data: Data,
     components: list[Array],
     weights: npt.NDArray[np.float64],
-    dtype: np.dtype[Any],
     *,
     n_nonzero: int | None,
     tol: float | None,
@@ -53,34 +50,28 @@ def refit(
     rng: np.random.Generator,
 ) -> dict[tuple[int, ...], dict[int, Array]]:
     """Return, for each set of source views, a refitted dictionary for each view that is not in it."""
-    n, n_components = views[0].shape[0], components[0].shape[0]
-    size = min(n, SAMPLES_PER_ATOM * n_components)
-    order = None if size == n else Order.random(n, rng).slice(0, size)
+    n_components, n_views = components[0].shape[0], len(components)
+    size = min(data.n_samples, SAMPLES_PER_ATOM * n_components)
+    part = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
     fitted: dict[tuple[int, ...], dict[int, Array]] = {}
-    for sources in source_sets(len(views)):
+    for sources in source_sets(n_views):
         chosen = list(sources)
         if not weights[chosen].all():  # a view of weight 0 counts as absent
             continue
-        coder = Coder(
+        recipe = Recipe(
             [components[v] for v in chosen],
             weights[chosen],
-            dtype,
+            data.dtype,
             n_nonzero=n_nonzero,
             tol=tol,
             pursuit=pursuit,
             n_samples=size,
-            n_jobs=n_jobs,
         )
-        others = [v for v in range(len(views)) if v not in sources]
-        found = _passes.statistics(
-            coder,
-            Samples([views[v] for v in chosen], dtype, order),
-            n_jobs,
-            targets=Samples([views[v] for v in others], dtype, order),
-        )
-        solved = ridge(found.sums[0].a, found.sums[0].b, alpha).astype(dtype)
-        ends = np.cumsum([views[v].shape[1] for v in others])[:-1]
+        others = [v for v in range(n_views) if v not in sources]
+        found = data.statistics(recipe, part, n_jobs, sources=chosen, targets=others)
+        solved = ridge(found.sums[0].a, found.sums[0].b, alpha).astype(data.dtype)
+        ends = np.cumsum([data.widths[v] for v in others])[:-1]
         fitted[sources] = {
-            v: np.ascontiguousarray(part) for v, part in zip(others, np.split(solved, ends, axis=1), strict=True)
+            v: np.ascontiguousarray(piece) for v, piece in zip(others, np.split(solved, ends, axis=1), strict=True)
         }
     return fitted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -153,6 +154,39 @@ class Coder:
             written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
         energy *= self._top_weight
         return _passes.Part(counts, indices[:written], [piece[:written] for piece in values])
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a :class:`Coder` is made from: plain data, which can travel to where the samples are."""
+
+    dictionaries: list[Array]
+    weights: npt.NDArray[np.float64]
+    dtype: np.dtype[Any]
+    n_nonzero: int | None
+    tol: float | None
+    pursuit: Pursuit
+    n_samples: int
+    coupling: Coupling = "code"
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return int(self.dictionaries[0].shape[0])
+
+    def coder(self, n_jobs: int) -> Coder:
+        """Make the coder."""
+        return Coder(
+            self.dictionaries,
+            self.weights,
+            self.dtype,
+            n_nonzero=self.n_nonzero,
+            tol=self.tol,
+            pursuit=self.pursuit,
+            n_samples=self.n_samples,
+            n_jobs=n_jobs,
+            coupling=self.coupling,
+        )
 
 
 def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._views import Array
 from .model_io import ModelFileError, read_model, write_model
 
 #: Tasks with models of their own, and the module of each that rebuilds them; imported only for a file that names one.
@@ -34,40 +35,82 @@ def _learners() -> dict[str, Any]:
     return {cls.__name__: cls for cls in (CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning)}
 
 
-def save_learner(learner: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted learner; see :func:`load`."""
+def describe_parameters(learner: Any) -> dict[str, Any]:
+    """Return the parameters of a learner that are data."""
+    given = learner.get_params(deep=False)
+    plain = {name: _plain(value) for name, value in given.items() if name != "callback"}
+    return {name: value for name, value in plain.items() if value is not None or given[name] is None}
+
+
+def describe(
+    learner: Any,
+    components: list[Array],
+    weights: Array,
+    history: list[dict[str, Any]],
+    refitted: dict[tuple[int, ...], dict[int, Array]],
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return the tensors and the metadata of a model."""
     from . import __version__
 
-    components = learner._view_components
     tensors = {f"components.{v}": array for v, array in enumerate(components)}
-    tensors["view_weights"] = np.asarray(learner.view_weights_, np.float64)
-    refitted = getattr(learner, "_refitted", {})
+    tensors["view_weights"] = np.asarray(weights, np.float64)
     for sources, targets in refitted.items():
         for view, array in targets.items():
             tensors[f"refit.{'-'.join(map(str, sources))}.{view}"] = array
-    parameters = {
-        name: _plain(value) for name, value in learner.get_params(deep=False).items() if name not in ("callback",)
-    }
-    lost = [name for name, value in learner.get_params(deep=False).items() if value is not None and name != "callback"
-            and parameters[name] is None]  # fmt: skip
     metadata = {
         "estimator": type(learner).__name__,
         "version": __version__,
-        "parameters": {name: value for name, value in parameters.items() if name not in lost},
-        "history": learner.history_,
+        "parameters": describe_parameters(learner),
+        "history": history,
         "n_views": len(components),
     }
+    return tensors, metadata
+
+
+def save_learner(learner: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted learner; see :func:`load`."""
+    tensors, metadata = describe(
+        learner, learner._view_components, learner.view_weights_, learner.history_, getattr(learner, "_refitted", {})
+    )
     if hasattr(learner, "feature_names_in_"):
         metadata["feature_names_in"] = [str(name) for name in learner.feature_names_in_]
+    stream = getattr(learner, "_stream", None)
+    if stream is not None:
+        metadata["stream"] = {"n_batches": stream.n_batches}
+        for g, group in enumerate(stream.groups):
+            tensors[f"stream.atoms.{g}"] = group.atoms
+        for g, sums in enumerate(stream.sums):
+            tensors[f"stream.a.{g}"], tensors[f"stream.b.{g}"] = sums.a, sums.b
     write_model(path, tensors, metadata)
+
+
+def _rebuild_stream(learner: Any, tensors: dict[str, Array], metadata: dict[str, Any]) -> None:
+    """Give a learner back the running sums of its batches."""
+    from ._loop import Stream
+    from ._passes import Sums
+
+    groups = learner._group(
+        [np.asarray(array, np.float64) for array in learner._view_components], learner.view_weights_
+    )
+    stream = Stream(groups)
+    stream.n_batches = int(metadata["stream"]["n_batches"])
+    for g, group in enumerate(groups):
+        atoms, a, b = (tensors[f"stream.{part}.{g}"] for part in ("atoms", "a", "b"))
+        n_atoms = group.atoms.shape[0]
+        if atoms.shape != group.atoms.shape or a.shape != (n_atoms, n_atoms) or b.shape != group.atoms.shape:
+            raise ValueError("the sums of its batches do not fit its dictionaries")
+        group.atoms[:] = atoms
+        stream.sums.append(Sums(np.asarray(a, np.float64), np.asarray(b, np.float64)))
+    learner._stream = stream
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a learner that `save` wrote.
 
     The file is a safetensors file: data, never code, so it is safe to open one from a stranger. Dictionaries come back
-    to the last bit. Parameters that are not data (a callable schedule or growth, a callback, a random generator,
-    starting arrays) come back as their defaults; they matter to another `fit` only.
+    to the last bit, and so do the running sums of `partial_fit`, which goes on as if nothing had happened. Parameters
+    that are not data (a callable schedule or growth, a callback, a random generator, starting arrays) come back as
+    their defaults; they matter to another `fit` only. A checkpoint of a fit opens as the model of its last iteration.
 
     Parameters
     ----------
@@ -132,6 +175,8 @@ def _rebuild(tensors: dict[str, Any], metadata: dict[str, Any]) -> Any:
     if not isinstance(history, list) or not all(isinstance(record, dict) for record in history):
         raise ValueError("its history is not a list of records")
     learner._keep(components, weights, history)
+    if "stream" in metadata:
+        _rebuild_stream(learner, tensors, metadata)
     widths = [array.shape[1] for array in components]
     if name == "DictionaryLearning":
         if n_views != 1:

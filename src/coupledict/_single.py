@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import ViewLearner, rebuild
+from ._data import InMemory
 from ._loop import Record, State
 from ._pursuit import Pursuit
 from ._schedule import Growth, Schedule
@@ -121,7 +122,7 @@ warm_start, n_jobs, random_state, verbose, callback
         -------
         self
         """
-        self._learn([self._validate(X, reset=True)])
+        self._learn(InMemory([self._validate(X, reset=True)]))
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:

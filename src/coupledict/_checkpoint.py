@@ -1,0 +1,136 @@
+"""Fits that can be taken up again: what an iteration leaves, in one file, from which the next goes on bit for bit.
+
+A checkpoint is a model file with more in it: :func:`coupledict.load` opens it as the model of its last iteration.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._data import Data
+from ._schedule import Order
+from ._views import Array, check_count
+from .model_io import ModelFileError, read_model, write_model
+
+if TYPE_CHECKING:
+    from ._loop import Loop, Position, Record
+
+GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+FREE_PARAMETERS = ("n_jobs", "verbose", "callback", "random_state", "refit", "refit_alpha")  # the loop is the same
+
+
+def _plain_state(state: Any) -> Any:
+    """Return the state of a bit generator as JSON can hold it."""
+    if isinstance(state, dict):
+        return {key: _plain_state(value) for key, value in state.items()}
+    return state.tolist() if isinstance(state, np.ndarray | np.generic) else state
+
+
+def _restore_generator(state: dict[str, Any]) -> np.random.Generator:
+    name = state["bit_generator"]
+    if name not in GENERATORS:
+        raise ValueError(f"it names an unknown random generator {name!r}")
+    bits = getattr(np.random, name)()
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+@dataclass
+class Saved:
+    """A fit as it was when it was saved."""
+
+    atoms: list[npt.NDArray[np.float64]]
+    weights: npt.NDArray[np.float64]
+    history: list[Record]
+    position: Position
+    rng: np.random.Generator
+    n_samples: int
+    dtype: str
+    name: str
+
+    def check(self, data: Data) -> None:
+        """Raise unless these are, by their sizes, the samples that the fit was begun with."""
+        widths = [array.shape[1] for array in self.atoms]
+        if (data.n_samples, data.widths, str(data.dtype)) != (self.n_samples, widths, self.dtype):
+            raise ValueError(
+                f"Expected the samples that {self.name!r} was made with, {self.n_samples} of {widths} {self.dtype}"
+                f" features, got {data.n_samples} of {data.widths} {data.dtype} features."
+            )
+
+
+class Checkpoint:
+    """Writes the state of a fit every few iterations, and at the last."""
+
+    def __init__(self, path: str | os.PathLike[str], every: int) -> None:
+        self._path, self._every = path, check_count(every, "every")
+        folder = Path(os.path.realpath(path)).parent
+        if not folder.is_dir():  # better now than after the first iteration
+            raise FileNotFoundError(f"Expected the folder {str(folder)!r} for the checkpoint to exist. Make it.")
+
+    def write(self, learner: Any, loop: Loop, rng: np.random.Generator) -> None:
+        """Write the state, if it is time to."""
+        from ._loop import components_of
+        from ._saving import describe
+
+        position, n_iter = loop.position, len(loop.settings.limits)
+        if position.iteration % self._every and position.iteration < n_iter:
+            return
+        components, order = components_of(loop.groups, loop.dtype), position.order
+        tensors, metadata = describe(learner, components, loop.settings.weights, loop.history, {})
+        for v, array in enumerate(components_of(loop.groups, np.dtype(np.float64))):
+            tensors[f"checkpoint.atoms.{v}"] = array
+        metadata["checkpoint"] = {
+            "iteration": position.iteration,
+            "order": None if order is None else [order.n_samples, order.step, order.first, order.size],
+            "place": position.place,
+            "all_in": position.all_in,
+            "generator": _plain_state(rng.bit_generator.state),
+            "n_samples": loop.data.n_samples,
+            "dtype": str(loop.dtype),
+        }
+        write_model(self._path, tensors, metadata)
+
+
+def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
+    """Return the fit that was saved there, which must have been one of this learner."""
+    from ._saving import describe_parameters
+
+    name = os.fspath(path)
+    tensors, metadata = read_model(path)
+    if "checkpoint" not in metadata:
+        raise ModelFileError(f"Expected {name!r} to be a checkpoint of a fit, got a model without one.")
+    try:
+        saved, estimator, parameters = _rebuild(tensors, metadata, str(name))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ModelFileError(f"Expected {name!r} to hold a complete checkpoint, but {error}.") from error
+    own = describe_parameters(learner)
+    differing = [key for key in own if key not in FREE_PARAMETERS and own[key] != parameters.get(key)]
+    if estimator != type(learner).__name__ or differing:
+        what = ", ".join(f"{key} ({parameters.get(key)!r} then, {own[key]!r} now)" for key in differing)
+        raise ValueError(
+            f"Expected the parameters that {name!r} was made with: {what or f'it is of a {estimator}'} differs."
+        )
+    return saved
+
+
+def _rebuild(tensors: dict[str, Array], metadata: dict[str, Any], name: str) -> tuple[Saved, str, dict[str, Any]]:
+    from ._loop import Position
+
+    state, n_views = metadata["checkpoint"], metadata["n_views"]
+    history, weights = metadata["history"], tensors["view_weights"]
+    atoms = [np.asarray(tensors[f"checkpoint.atoms.{v}"], np.float64) for v in range(n_views)]
+    if weights.shape != (n_views,) or any(a.ndim != 2 or a.shape[0] != atoms[0].shape[0] for a in atoms):
+        raise ValueError("its arrays do not fit each other")
+    order = None if state["order"] is None else Order(*(int(number) for number in state["order"]))
+    position = Position(int(state["iteration"]), order, int(state["place"]), bool(state["all_in"]))
+    if not isinstance(history, list) or position.iteration != len(history):
+        raise ValueError("its history does not have one record for each iteration")
+    rng = _restore_generator(state["generator"])
+    saved = Saved(atoms, weights, history, position, rng, int(state["n_samples"]), str(state["dtype"]), name)
+    return saved, str(metadata["estimator"]), dict(metadata["parameters"])

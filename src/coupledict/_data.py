@@ -1,0 +1,320 @@
+"""Where the samples of a fit are, and how a pass runs over them: arrays in memory, or blocks read one at a time.
+
+A learner knows its samples by this interface only. Everything that a block contributes is computed by the functions
+here, whoever calls them, a thread or a worker of a cluster, and put together by one tree of sums.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _passes
+from ._blocks import Blocks, Loaded, Piece, check_finite, find_blocks
+from ._passes import Samples, Statistics, in_order
+from ._pursuit import Coder, Recipe
+from ._schedule import Order
+from ._views import Array, common_dtype
+
+FAN_IN = 8  # sums that are added up at a time, in the tree of sums
+LEAST_PIECES = 16  # blocks that a part of the samples is spread over, if there are as many
+LEAST_ROWS = 512  # rows of a block that are worth reading it for
+
+Part: TypeAlias = Any  # samples of one pass, as `Data.take` gives them
+
+
+class Data(ABC):
+    """Samples of all views.
+
+    Attributes
+    ----------
+    n_samples : int
+    present, n_views : list of int, int
+        Which views there are, of how many. A fit has all of them.
+    widths : list of int
+        Features of each view that is present.
+    dtype : float32 or float64
+    """
+
+    n_samples: int
+    present: list[int]
+    n_views: int
+    widths: list[int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def mean_energies(self, n_jobs: int) -> list[float]:
+        """Return the mean squared norm of the samples of each view."""
+
+    @abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return `count` samples of all views in random order, as float64; fewer where there are fewer."""
+
+    @abstractmethod
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw an order for :meth:`take`."""
+
+    @abstractmethod
+    def take(self, order: Order, place: int, size: int) -> tuple[Part, int]:
+        """Return about `size` samples from a place on, and the place after them; `size` of all samples is all."""
+
+    @abstractmethod
+    def statistics(
+        self,
+        recipe: Recipe,
+        part: Part | None,
+        n_jobs: int,
+        *,
+        n_worst: int = 0,
+        sources: Sequence[int] | None = None,
+        targets: Sequence[int] | None = None,
+    ) -> Statistics:
+        """Run a pass over a part of the samples, or over all of them; see :func:`coupledict._passes.statistics`."""
+
+
+class InMemory(Data):
+    """Arrays, read row by row in any order."""
+
+    def __init__(self, views: list[Array]) -> None:
+        self.views = views
+        self.n_samples = int(views[0].shape[0])
+        self.present, self.n_views = list(range(len(views))), len(views)
+        self.widths = [int(view.shape[1]) for view in views]
+        self.dtype = common_dtype(views)
+
+    def mean_energies(self, n_jobs: int) -> list[float]:
+        """Return the mean squared norm of the samples of each view."""
+        return [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in self.views]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return samples drawn without putting back."""
+        chosen = rng.permutation(self.n_samples)[:count]
+        return [np.asarray(view[chosen], np.float64) for view in self.views]
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw an order of the samples."""
+        return Order.random(self.n_samples, rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[Order, int]:
+        """Return the next `size` samples of the order."""
+        return order.slice(place, size), place + size
+
+    def statistics(
+        self,
+        recipe: Recipe,
+        part: Part | None,
+        n_jobs: int,
+        *,
+        n_worst: int = 0,
+        sources: Sequence[int] | None = None,
+        targets: Sequence[int] | None = None,
+    ) -> Statistics:
+        """Run a pass by threads that share the rows."""
+        samples = self.samples(part, sources)
+        explained = None if targets is None else self.samples(part, targets)
+        return _passes.statistics(recipe.coder(n_jobs), samples, n_jobs, n_worst=n_worst, targets=explained)
+
+    def samples(self, part: Part | None, chosen: Sequence[int] | None = None) -> Samples:
+        """Return the rows of a part, of all views or of some."""
+        views = self.views if chosen is None else [self.views[v] for v in chosen]
+        return Samples(views, self.dtype, part)
+
+
+def spread(sizes: Sequence[int], order: Order, place: int, size: int) -> tuple[list[Piece], int]:
+    """Return pieces of about `size` rows, spread over the blocks from a place of the order on, and the place after.
+
+    Whole blocks where that takes many of them; otherwise runs of rows from several, so that few rows are not all
+    neighbours. Each block comes at most once.
+    """
+    n_blocks, total = len(sizes), sum(sizes)
+    if size >= total:
+        return [Piece(number, 0, rows) for number, rows in enumerate(sizes)], place
+    whole = -(-size * n_blocks // total)
+    count = min(n_blocks, max(whole, min(LEAST_PIECES, -(-size // LEAST_ROWS))))
+    pieces, left = [], size
+    for i in range(count):
+        number = int(order.numbers(place + i, place + i + 1)[0])
+        rows = min(sizes[number], -(-left // (count - i)))
+        start = int((place + i) * 0.6180339887498949 % 1 * (sizes[number] - rows + 1))
+        if rows > 0:
+            pieces.append(Piece(number, start, start + rows))
+        left -= rows
+    return sorted(pieces, key=lambda piece: piece.block), place + count
+
+
+def block_energies(views: Sequence[Array], piece: Piece) -> npt.NDArray[np.float64]:
+    """Return the energy of the rows of a block in each view."""
+    energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+    if not np.isfinite(energies).all():
+        check_finite(views, piece)
+    return energies
+
+
+def block_draw(views: Sequence[Array], piece: Piece, count: int, seed: int) -> list[Array]:
+    """Return `count` rows of a block, chosen by the seed and the number of the block."""
+    n = views[0].shape[0]
+    chosen = np.random.default_rng([seed, piece.block]).permutation(n)[:count]
+    return [np.asarray(view[chosen], np.float64) for view in views]
+
+
+def block_statistics(
+    coder: Coder,
+    views: Sequence[Array],
+    piece: Piece,
+    dtype: np.dtype[Any],
+    *,
+    n_worst: int,
+    sources: Sequence[int] | None,
+    targets: Sequence[int] | None,
+    n_jobs: int,
+    stop: npt.NDArray[np.int32] | None = None,
+) -> Statistics:
+    """Return what a block adds to the sums of a pass."""
+    chosen = list(views) if sources is None else [views[v] for v in sources]
+    explained = None if targets is None else Samples([views[v] for v in targets], dtype)
+    return _passes.statistics(
+        coder, Samples(chosen, dtype, origin=piece), n_jobs, n_worst=n_worst, targets=explained, stop=stop
+    )
+
+
+class TreeSum:
+    """Adds things up in a fixed tree, keeping one partial sum for each level.
+
+    The sum of n things is that of a tree whose nodes add up to FAN_IN neighbours, left to right; the things come in
+    order, one at a time. Things are changed by ``a += b``, and owned once they are added.
+    """
+
+    def __init__(self) -> None:
+        self._levels: list[tuple[int, Any]] = []
+
+    def add(self, thing: Any) -> None:
+        """Add the next thing."""
+        for level, (count, total) in enumerate(self._levels):
+            if count:
+                total += thing
+                thing = total
+            count += 1
+            if count < FAN_IN:
+                self._levels[level] = (count, thing)
+                return
+            self._levels[level] = (0, None)
+        self._levels.append((1, thing))
+
+    def total(self) -> Any:
+        """Return the sum of all things, None where there were none."""
+        carried = None
+        for count, total in self._levels:
+            if count:
+                if carried is not None:
+                    total += carried
+                carried = total
+        return carried
+
+
+class Blocked(Data):
+    """Blocks, each read and worked on by one thread."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self.n_samples = blocks.n_samples
+        self.present, self.n_views = blocks.present, blocks.n_views
+        self.widths, self.dtype = blocks.widths, blocks.dtype
+
+    def mean_energies(self, n_jobs: int) -> list[float]:
+        """Return the mean squared norm of the samples of each view; reads all blocks."""
+        tree = TreeSum()
+        for energies in self._each(lambda item, stop: block_energies(item[1](), item[0]), None, n_jobs):
+            tree.add(energies)
+        return [float(energy) / max(self.n_samples, 1) for energy in tree.total()]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return samples from some blocks that are spread over all of them."""
+        pieces, share, seed = plan_draw(self.blocks.sizes, count, rng)
+        drawn = [block_draw(load(), piece, share, seed) for piece, load in self.blocks.load(pieces)]
+        return mix_drawn(drawn, count, rng)
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw an order of the blocks."""
+        return Order.random(len(self.blocks.sizes), rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
+        """Return pieces of blocks; see :func:`spread`."""
+        return spread(self.blocks.sizes, order, place, size)
+
+    def statistics(
+        self,
+        recipe: Recipe,
+        part: Part | None,
+        n_jobs: int,
+        *,
+        n_worst: int = 0,
+        sources: Sequence[int] | None = None,
+        targets: Sequence[int] | None = None,
+    ) -> Statistics:
+        """Run a pass: every thread reads a block, codes it, and leaves its sums."""
+        coder = recipe.coder(n_jobs)
+        n_pieces = len(self.blocks.sizes if part is None else part)
+
+        def work(item: Loaded, stop: npt.NDArray[np.int32]) -> Statistics:
+            piece, load = item
+            return block_statistics(
+                coder,
+                load(),
+                piece,
+                self.dtype,
+                n_worst=n_worst,
+                sources=sources,
+                targets=targets,
+                n_jobs=max(1, n_jobs // n_pieces),
+                stop=stop,
+            )
+
+        tree = TreeSum()
+        for found in self._each(work, part, n_jobs):
+            tree.add(found)
+        total: Statistics = tree.total()
+        return total
+
+    def _each(self, function: Any, part: list[Piece] | None, n_jobs: int) -> Iterator[Any]:
+        pieces = [piece for piece in (self.blocks.whole() if part is None else part) if piece.stop > piece.start]
+        stop = np.zeros(1, np.int32)
+        n_threads = max(1, min(n_jobs, len(pieces)))
+        return in_order(lambda item: function(item, stop), self.blocks.load(pieces), n_threads, stop, take_part=False)
+
+
+def plan_draw(sizes: Sequence[int], count: int, rng: np.random.Generator) -> tuple[list[Piece], int, int]:
+    """Return the blocks to draw from, how many rows to take of each at most, and the seed to draw by."""
+    order = Order.random(len(sizes), rng)
+    seed = int(rng.integers(2**31))
+    numbers = [int(number) for number in order.numbers(0, len(sizes)) if sizes[number] > 0]
+    chosen: list[int] = []
+    rows = 0
+    for number in numbers:
+        if len(chosen) >= LEAST_PIECES and rows >= count:
+            break
+        chosen.append(number)
+        rows += sizes[number]
+    share = count if rows <= count else -(-2 * count // len(chosen))
+    return [Piece(number, 0, sizes[number]) for number in sorted(chosen)], share, seed
+
+
+def mix_drawn(drawn: Sequence[list[Array]], count: int, rng: np.random.Generator) -> list[Array]:
+    """Return `count` of the rows that were drawn from blocks, in random order."""
+    views = [np.concatenate(parts) for parts in zip(*drawn, strict=True)]
+    chosen = rng.permutation(views[0].shape[0])[:count]
+    return [view[chosen] for view in views]
+
+
+def open_views(value: object, *, single: bool, name: str) -> Data | None:
+    """Return samples that are not arrays in memory, opened; None for those that are."""
+    entries = value if isinstance(value, list | tuple) else [value]
+    if any(type(entry).__module__.startswith("dask.") for entry in entries):
+        from .distributed import DaskData
+
+        return DaskData(entries, [name] if single else [f"{name}[{v}]" for v in range(len(entries))])
+    blocks = find_blocks(value, single=single, name=name)
+    return None if blocks is None else Blocked(blocks)
