@@ -2,6 +2,7 @@
 
 from importlib.metadata import version
 
+from ._code_files import CodeFile, open_codes
 from ._coder import SparseCoder
 from ._init import dct_dictionary
 from ._learner import LETTER, CoupledDictionaryLearning
@@ -20,6 +21,8 @@ __all__ = [
     "DictionaryLearning",
     "OnlineDictionaryLearning",
     "load",
+    "open_codes",
+    "CodeFile",
     "ModelFileError",
     "SparseCoder",
     "sparse_encode",

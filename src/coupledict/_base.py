@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,15 +17,18 @@ from sklearn.base import BaseEstimator
 from . import _init, _passes
 from ._atoms import AtomGroup
 from ._checkpoint import Checkpoint, Saved
-from ._data import Data, InMemory
+from ._code_files import CodeFile
+from ._data import Chunked, Data, InMemory
 from ._loop import Loop, Record, Settings, State, Stream, components_of, make_record
 from ._passes import Samples, count_jobs
 from ._progress import Progress
-from ._pursuit import Coder, as_csr, check_pursuit, warn_if_unreached
+from ._pursuit import Coder, Recipe, as_csr, check_pursuit, count_unreached, warn_if_unreached
 from ._schedule import Chosen, Growth, Schedule, sample_sizes, sparsity_limits
 from ._unused import check_unused
 from ._updates import Update, check_update
 from ._views import Array, check_count, check_tol, check_view, check_weights, common_dtype
+
+STREAM_RECORDS = 1000  # batches that the history remembers: a stream need not end
 
 Normalize: TypeAlias = Literal["views", "joint"]
 
@@ -278,8 +282,11 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, coder.n_nonzero, seconds
         )
         del record["view_errors"]
-        self.history_.append(record)
-        self._keep(components_of(stream.groups, dtype), self.view_weights_, self.history_)
+        n_iter = self.n_iter_ + 1
+        self._keep(
+            components_of(stream.groups, dtype), self.view_weights_, [*self.history_[1 - STREAM_RECORDS :], record]
+        )
+        self.n_iter_ = n_iter
 
     def _begin(self, data: InMemory, rng: np.random.Generator) -> None:
         """Start learning from batches, from the dictionaries that are there if there are any."""
@@ -288,7 +295,9 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         dtype = self._view_components[0].dtype if known else data.dtype
         groups = self._start(data, weights, rng, go_on=True)
         self._stream = Stream(groups)
+        n_iter = self.n_iter_ if known else 0
         self._keep(components_of(groups, dtype), weights, self.history_ if known else [])
+        self.n_iter_ = n_iter
 
     def _batch_statistics(self, coder: Coder, samples: Samples, n_jobs: int) -> _passes.Statistics:
         return _passes.statistics(coder, samples, n_jobs)
@@ -302,9 +311,9 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
     def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int) -> None:
         """Do what a learner adds once the dictionaries are there."""
 
-    def _coder(self, present: list[int], dtype: np.dtype[Any], n_samples: int, n_jobs: int) -> Coder:
+    def _recipe(self, present: list[int], dtype: np.dtype[Any], n_samples: int) -> Recipe:
         components = self._view_components
-        return Coder(
+        return Recipe(
             [components[v] for v in present],
             self.view_weights_[present],
             dtype,
@@ -312,24 +321,62 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             tol=None if self.tol is None else check_tol(self.tol),
             pursuit=self.pursuit,
             n_samples=n_samples,
-            n_jobs=n_jobs,
             coupling=self.coupling,
         )
 
-    def _encode(self, present: list[int], views: list[Array]) -> tuple[list[csr_array], _passes.Coded]:
-        """Code checked views; one CSR array for each group of views that shares its coefficients."""
+    def _coder(self, present: list[int], dtype: np.dtype[Any], n_samples: int, n_jobs: int) -> Coder:
+        return self._recipe(present, dtype, n_samples).coder(n_jobs)
+
+    def _kept(self, present: list[int]) -> list[int]:
+        """Return the places of the views that are coded among those that are given: all but those of weight 0."""
         kept = [i for i, v in enumerate(present) if self.view_weights_[v] > 0]
         if not kept:
             raise ValueError("Expected a view of positive weight in X, got only views of weight 0.")
-        if self.coupling == "support":  # every view that is given gets its code, if only one of zeros
-            kept = list(range(len(present)))
+        # With a common support every view that is given gets its code, if only one of zeros.
+        return kept if self.coupling == "code" else list(range(len(present)))
+
+    def _chunked_recipe(self, data: Chunked, without: int | None = None) -> tuple[Recipe, list[int]]:
+        """Return how to code samples that are not in memory, and which of their views; `without` is left out."""
+        components = self._view_components
+        if self.pursuit == "lasso":
+            raise ValueError("pursuit='lasso' codes arrays in memory only; code the chunks one by one.")
+        if data.n_views != len(components):
+            raise ValueError(
+                f"Expected {len(components)} views, one for each dictionary (None for an absent one), got"
+                f" {data.n_views}."
+            )
+        widths = [components[v].shape[1] for v in data.present]
+        if data.widths != widths:
+            raise ValueError(f"Expected views of {widths} features, as their dictionaries have, got {data.widths}.")
+        places = [i for i, v in enumerate(data.present) if v != without]
+        if not places:
+            raise ValueError(f"Expected at least one view other than the wanted one ({without}), got none.")
+        sources = [places[i] for i in self._kept([data.present[i] for i in places])]
+        dtype = np.result_type(data.dtype, *components)
+        return self._recipe([data.present[i] for i in sources], dtype, data.n_samples), sources
+
+    def _write_codes(self, data: Chunked, out: str | os.PathLike[str]) -> CodeFile:
+        if self.coupling == "support":
+            raise ValueError("Codes are written to files with coupling='code' only; here every view has its own.")
+        recipe, sources = self._chunked_recipe(data)
+        return data.write_codes(recipe, sources, out, count_jobs(self.n_jobs))
+
+    def _encode(self, present: list[int], views: list[Array]) -> tuple[list[csr_array], _passes.Coded]:
+        """Code checked views; one CSR array for each group of views that shares its coefficients."""
+        kept = self._kept(present)
         views, present = [views[i] for i in kept], [present[i] for i in kept]
         n_jobs = count_jobs(self.n_jobs)
         dtype = common_dtype([*views, *self._view_components])
         coder = self._coder(present, dtype, views[0].shape[0], n_jobs)
         coded = _passes.encode(coder, Samples(views, dtype), n_jobs)
-        warn_if_unreached(coded, coder)
+        warn_if_unreached(count_unreached(coded, coder), coded.status.size, coder.tol)
         return as_csr(coded, coder.n_atoms), coded
+
+    def _explained_chunked(self, data: Chunked) -> float:
+        recipe, sources = self._chunked_recipe(data)
+        found = data.statistics(recipe, None, count_jobs(self.n_jobs), sources=sources)
+        total = float(recipe.weights @ found.view_energy)
+        return 1.0 - found.energy / total if total > 0 else 1.0
 
     def _explained(self, present: list[int], views: list[Array]) -> float:
         """Return the share of the weighted energy of the views that their codes explain."""

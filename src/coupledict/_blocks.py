@@ -93,7 +93,7 @@ def check_finite(views: Sequence[Array], piece: Piece) -> None:
 class ArrayBlocks(Blocks):
     """Arrays that give rows by slicing: memory maps, HDF5 datasets, Zarr arrays, and arrays in memory beside them."""
 
-    def __init__(self, given: Sequence[Any | None], names: Sequence[str]) -> None:
+    def __init__(self, given: Sequence[Any], names: Sequence[str]) -> None:
         self.present, self.n_views = [v for v, view in enumerate(given) if view is not None], len(given)
         views, names = [given[v] for v in self.present], [names[v] for v in self.present]
         for view, name in zip(views, names, strict=True):
@@ -106,13 +106,21 @@ class ArrayBlocks(Blocks):
                     f"Expected the same number of samples in every view, got {views[0].shape[0]} and {view.shape[0]}"
                     f" ({name})."
                 )
-            check_view(np.empty((0, view.shape[1]), view.dtype), name)
+            check_view(np.empty((0, int(view.shape[1])), view.dtype), name)
         self.views, self.names = views, names
         self.widths = [int(view.shape[1]) for view in views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in views])
         n, rows = int(views[0].shape[0]), block_rows(views)
         self.sizes = [min(rows, n - start) for start in range(0, n, rows)]
         self._rows = rows
+
+    @classmethod
+    def of(cls, present: Sequence[int], views: Sequence[Any], n_views: int) -> ArrayBlocks:
+        """Return blocks of checked arrays in memory."""
+        given: list[Any] = [None] * n_views
+        for v, view in zip(present, views, strict=True):
+            given[v] = view
+        return cls(given, [f"view {v}" for v in range(n_views)])
 
     def load(self, pieces: Iterable[Piece]) -> Iterator[Loaded]:
         """Yield pieces that are read by whoever calls their function."""
@@ -146,7 +154,7 @@ class ArrayBlocks(Blocks):
 
 def block_rows(views: Sequence[Any]) -> int:
     """Return how many rows to read at a time: whole chunks of the storage, and about as many as serve a thread well."""
-    bytes_per_row = sum(int(view.shape[1]) * np.dtype(view.dtype).itemsize for view in views)
+    bytes_per_row: int = sum(int(view.shape[1]) * np.dtype(view.dtype).itemsize for view in views)
     wanted = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(bytes_per_row, 1)))
     stored: int = max((int(chunks[0]) for view in views if (chunks := getattr(view, "chunks", None))), default=1)
     return stored * max(1, wanted // stored)

@@ -6,17 +6,20 @@ here, whoever calls them, a thread or a worker of a cluster, and put together by
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, vstack
 
 from . import _passes
 from ._blocks import Blocks, Loaded, Piece, check_finite, find_blocks
+from ._code_files import CodeFile, code_writer, open_codes
 from ._passes import Samples, Statistics, in_order
-from ._pursuit import Coder, Recipe
+from ._pursuit import Coder, Recipe, as_csr, count_unreached, warn_if_unreached
 from ._schedule import Order
 from ._views import Array, common_dtype
 
@@ -74,6 +77,25 @@ class Data(ABC):
         targets: Sequence[int] | None = None,
     ) -> Statistics:
         """Run a pass over a part of the samples, or over all of them; see :func:`coupledict._passes.statistics`."""
+
+
+class Chunked(Data):
+    """Samples that are never all in memory, and what a fitted learner makes of them.
+
+    In all methods `sources` are the places, among the views that are present, of those to code.
+    """
+
+    @abstractmethod
+    def codes(self, recipe: Recipe, sources: Sequence[int], n_jobs: int) -> list[Any]:
+        """Return the codes, one array for each group of views that shares its coefficients."""
+
+    @abstractmethod
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, n_jobs: int) -> Any:
+        """Return codes @ atoms."""
+
+    @abstractmethod
+    def write_codes(self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], n_jobs: int) -> CodeFile:
+        """Write the codes of the only group of views to a file, a part for each block."""
 
 
 class InMemory(Data):
@@ -181,6 +203,22 @@ def block_statistics(
     )
 
 
+def block_codes(
+    coder: Coder,
+    views: Sequence[Array],
+    piece: Piece,
+    dtype: np.dtype[Any],
+    *,
+    sources: Sequence[int],
+    n_jobs: int,
+    stop: npt.NDArray[np.int32] | None = None,
+) -> tuple[list[csr_array], int]:
+    """Return the codes of a block, one array for each group of views, and how many samples did not reach tol."""
+    samples = Samples([views[v] for v in sources], dtype, origin=piece)
+    coded = _passes.encode(coder, samples, n_jobs, stop=stop)
+    return as_csr(coded, coder.n_atoms), count_unreached(coded, coder)
+
+
 class TreeSum:
     """Adds things up in a fixed tree, keeping one partial sum for each level.
 
@@ -215,7 +253,7 @@ class TreeSum:
         return carried
 
 
-class Blocked(Data):
+class Blocked(Chunked):
     """Blocks, each read and worked on by one thread."""
 
     def __init__(self, blocks: Blocks) -> None:
@@ -279,6 +317,42 @@ class Blocked(Data):
         total: Statistics = tree.total()
         return total
 
+    def codes(self, recipe: Recipe, sources: Sequence[int], n_jobs: int) -> list[csr_array]:
+        """Return the codes, which must fit in memory."""
+        n_groups = 1 if recipe.coupling == "code" else len(sources)
+        parts = [[csr_array((0, recipe.n_atoms), dtype=recipe.dtype)] for _ in range(n_groups)]
+        for groups in self._coded(recipe, sources, n_jobs):
+            for own, codes in zip(parts, groups, strict=True):
+                own.append(codes)
+        return [csr_array(vstack(own, format="csr")) for own in parts]
+
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, n_jobs: int) -> Array:
+        """Return codes @ atoms, which must fit in memory."""
+        parts = [np.asarray(groups[0] @ atoms) for groups in self._coded(recipe, sources, n_jobs)]
+        return np.concatenate([np.empty((0, atoms.shape[1]), recipe.dtype), *parts])
+
+    def write_codes(self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], n_jobs: int) -> CodeFile:
+        """Write the codes, holding a few blocks of them at a time."""
+        with code_writer(out, recipe.n_atoms, recipe.dtype) as writer:
+            for groups in self._coded(recipe, sources, n_jobs):
+                writer.append(groups[0])
+        return open_codes(writer.path)
+
+    def _coded(self, recipe: Recipe, sources: Sequence[int], n_jobs: int) -> Iterator[list[csr_array]]:
+        """Yield the codes of each block, then warn if some did not reach the tolerance."""
+        coder = recipe.coder(n_jobs)
+        inner = max(1, n_jobs // max(1, len(self.blocks.sizes)))
+
+        def work(item: Loaded, stop: npt.NDArray[np.int32]) -> tuple[list[csr_array], int]:
+            piece, load = item
+            return block_codes(coder, load(), piece, recipe.dtype, sources=sources, n_jobs=inner, stop=stop)
+
+        unreached = 0
+        for codes, count in self._each(work, None, n_jobs):
+            unreached += count
+            yield codes
+        warn_if_unreached(unreached, self.n_samples, recipe.tol)
+
     def _each(self, function: Any, part: list[Piece] | None, n_jobs: int) -> Iterator[Any]:
         pieces = [piece for piece in (self.blocks.whole() if part is None else part) if piece.stop > piece.start]
         stop = np.zeros(1, np.int32)
@@ -309,7 +383,7 @@ def mix_drawn(drawn: Sequence[list[Array]], count: int, rng: np.random.Generator
     return [view[chosen] for view in views]
 
 
-def open_views(value: object, *, single: bool, name: str) -> Data | None:
+def open_views(value: object, *, single: bool, name: str) -> Chunked | None:
     """Return samples that are not arrays in memory, opened; None for those that are."""
     entries = value if isinstance(value, list | tuple) else [value]
     if any(type(entry).__module__.startswith("dask.") for entry in entries):

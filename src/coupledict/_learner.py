@@ -8,20 +8,20 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from . import _predict
 from ._base import Normalize, ViewLearner, rebuild
+from ._blocks import ArrayBlocks
 from ._checkpoint import Checkpoint, read_checkpoint
-from ._data import Data, InMemory, open_views
+from ._data import Blocked, Chunked, Data, InMemory, open_views
 from ._loop import State
+from ._passes import count_jobs
 from ._pursuit import Coupling, Pursuit, match_views
 from ._schedule import Growth, Schedule
 from ._views import Array, check_tol, check_views
 
 Views: TypeAlias = Sequence[npt.ArrayLike] | Callable[[], Iterable[Sequence[npt.ArrayLike]]] | Any
-Codes: TypeAlias = csr_array | list[csr_array]
 
 #: Settings that make :class:`CoupledDictionaryLearning` Algorithm 1 of the paper to the letter: the sequential update,
 #: the linear schedule, the cosine start, and the mean residual for unused atoms.
@@ -309,22 +309,41 @@ class CoupledDictionaryLearning(ViewLearner):
         check_is_fitted(self, "components_")
         return match_views(Xs, list(self.components_), single=False, name="Xs")
 
-    def transform(self, Xs: Sequence[npt.ArrayLike | None]) -> Codes:
+    def transform(self, Xs: Views, *, out: str | os.PathLike[str] | None = None) -> Any:
         """Code samples from the views that are given.
 
         Parameters
         ----------
         Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views
+            Or samples that are not in memory, as `fit` takes them.
+        out : path, optional
+            Write the codes there, a part at a time, so that they need not fit in memory: to a Zarr group if the name
+            ends in ``.zarr``, otherwise to a folder of ``.npz`` parts. The name appears when all is written.
 
         Returns
         -------
         csr_array of shape (n_samples, n_components)
-            With ``coupling="support"`` a list of them, one for each view that is given.
+            With ``coupling="support"`` a list of them, one for each view that is given. With `out`, a
+            :class:`coupledict.CodeFile`. For Dask arrays, a Dask array of such blocks.
         """
-        codes, _ = self._encode(*self._present(Xs))
+        check_is_fitted(self, "components_")
+        data = self._open(Xs)
+        if out is not None:
+            if data is None:
+                present, views = self._present(Xs)
+                data = Blocked(ArrayBlocks.of(present, views, len(self.components_)))
+            return self._write_codes(data, out)
+        if data is not None:
+            codes = data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))
+        else:
+            codes, _ = self._encode(*self._present(Xs))
         return codes[0] if self.coupling == "code" else codes
 
-    def fit_transform(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Codes:
+    def _open(self, Xs: Views) -> Chunked | None:
+        """Return samples that are not in memory, opened; None for those that are."""
+        return open_views(Xs, single=False, name="Xs")
+
+    def fit_transform(self, Xs: Views, y: object = None) -> Any:
         """Learn the dictionaries and code the samples they were learned from."""
         return self.fit(Xs, y).transform(Xs)
 
@@ -346,7 +365,7 @@ class CoupledDictionaryLearning(ViewLearner):
             raise ValueError(f"Expected {len(self.components_)} codes, one a view, got {len(tables)}.")
         return [rebuild(table, d) for table, d in zip(tables, self.components_, strict=True)]
 
-    def predict(self, Xs: Sequence[npt.ArrayLike | None], *, view: int) -> Array:
+    def predict(self, Xs: Views, *, view: int) -> Any:
         """Predict one view from the others.
 
         The given views are coded, and the code is turned into the wanted view by its dictionary: the refitted one where
@@ -363,26 +382,38 @@ class CoupledDictionaryLearning(ViewLearner):
         -------
         array of shape (n_samples, n_features_view)
         """
-        present, views = self._present(Xs)
+        check_is_fitted(self, "components_")
         n_views = len(self.components_)
         if isinstance(view, bool) or not isinstance(view, int | np.integer) or not -n_views <= view < n_views:
             raise ValueError(f"Expected view to be the number of one of the {n_views} views, got {view!r}.")
         if self.coupling == "support":
             raise ValueError("With coupling='support' views have no code in common, so none can predict another.")
         wanted = int(view) % n_views
-        sources = [i for i, v in enumerate(present) if v != wanted]
-        if not sources:
+        data = self._open(Xs)
+        if data is not None:
+            recipe, sources = self._chunked_recipe(data, without=wanted)
+            atoms = self._atoms_for([data.present[i] for i in sources], wanted)
+            return data.rebuilt(recipe, sources, atoms, count_jobs(self.n_jobs))
+        present, views = self._present(Xs)
+        places = [i for i, v in enumerate(present) if v != wanted]
+        if not places:
             raise ValueError(f"Expected at least one view other than the wanted one ({wanted}) in Xs, got none.")
-        weighty = [i for i in sources if self.view_weights_[present[i]] > 0]
-        sources = weighty or sources
-        present, views = [present[i] for i in sources], [views[i] for i in sources]
+        weighty = [i for i in places if self.view_weights_[present[i]] > 0]
+        places = weighty or places
+        present, views = [present[i] for i in places], [views[i] for i in places]
         codes, _ = self._encode(present, views)
-        atoms = self._refitted.get(tuple(present), {}).get(wanted, self.components_[wanted])
-        return rebuild(codes[0], atoms)
+        return rebuild(codes[0], self._atoms_for(present, wanted))
 
-    def score(self, Xs: Sequence[npt.ArrayLike | None], y: object = None) -> float:
+    def _atoms_for(self, sources: list[int], wanted: int) -> Array:
+        """Return the dictionary that turns codes of some views into the wanted one."""
+        atoms: Array = self._refitted.get(tuple(sources), {}).get(wanted, self.components_[wanted])
+        return atoms
+
+    def score(self, Xs: Views, y: object = None) -> float:
         """Return the share of the weighted energy of the views that their codes explain; 1 is perfect."""
-        return self._explained(*self._present(Xs))
+        check_is_fitted(self, "components_")
+        data = self._open(Xs)
+        return self._explained(*self._present(Xs)) if data is None else self._explained_chunked(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file that :func:`coupledict.load` reads; see there."""

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from . import _passes
 from ._base import Normalize, generator
+from ._blocks import find_blocks
 from ._data import InMemory
 from ._learner import CoupledDictionaryLearning
 from ._passes import Samples, Sums, Worst
@@ -145,6 +146,11 @@ n_jobs, random_state
         -------
         self
         """
+        if find_blocks(Xs, single=False, name="Xs") is not None:
+            raise TypeError(
+                "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"
+                " other, or use CoupledDictionaryLearning, whose fit reads chunks."
+            )
         views = self._check_all_views(Xs)
         self._check_parameters()
         check_count(self.max_iter, "max_iter")
@@ -174,7 +180,7 @@ n_jobs, random_state
                 del self.components_, self._stream
                 raise
             warnings.warn(
-                f"The fit was interrupted; the model is that of batch {len(self.history_)} of {self.max_iter}.",
+                f"The fit was interrupted; the model is that of batch {self.n_iter_} of {self.max_iter}.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -340,11 +340,18 @@ class Coded:
     status: npt.NDArray[np.uint8]
 
 
-def encode(coder: Coder, samples: Samples, n_jobs: int, chunk_size: int | None = None) -> Coded:
-    """Code all samples."""
+def encode(
+    coder: Coder,
+    samples: Samples,
+    n_jobs: int,
+    chunk_size: int | None = None,
+    *,
+    stop: npt.NDArray[np.int32] | None = None,
+) -> Coded:
+    """Code all samples. A pass within a pass shares its flag `stop`."""
     n = len(samples)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, together=coder.gram_free)
-    stop = np.zeros(1, np.int32)
+    stop = np.zeros(1, np.int32) if stop is None else stop
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
     energy = np.empty(n, np.float64)

@@ -252,16 +252,19 @@ def check_pursuit(pursuit: object) -> Pursuit:
     raise ValueError(f"Expected pursuit to be 'omp' or 'ols', got {pursuit!r}.")
 
 
-def warn_if_unreached(coded: _passes.Coded, coder: Coder) -> None:
-    """Warn once, with a count, where coding ended above tol although it was allowed more atoms."""
-    tol = coder.tol
-    if tol is None:
-        return
+def count_unreached(coded: _passes.Coded, coder: Coder) -> int:
+    """Return how many samples ended above tol although they were allowed more atoms."""
+    if coder.tol is None:
+        return 0
     ends = [_native.EXHAUSTED, _native.DEPENDENT, *([_native.LIMIT] if coder.unlimited else [])]
-    count = int(np.count_nonzero(np.isin(coded.status, ends) & (coded.energy > tol)))
+    return int(np.count_nonzero(np.isin(coded.status, ends) & (coded.energy > coder.tol)))
+
+
+def warn_if_unreached(count: int, n_samples: int, tol: float | None) -> None:
+    """Warn once, with a count, where coding ended above tol although it was allowed more atoms."""
     if count:
         warnings.warn(
-            f"{count} of {coded.status.size} samples did not reach tol={tol}: what is left of them is, up to"
+            f"{count} of {n_samples} samples did not reach tol={tol}: what is left of them is, up to"
             " rounding, orthogonal to every atom. Use a larger tol or a dictionary that spans the samples.",
             ConvergenceWarning,
             stacklevel=3,
@@ -378,7 +381,7 @@ def sparse_encode(
         n_jobs=threads,
     )
     coded = _passes.encode(coder, _passes.Samples(views, dtype), threads)
-    warn_if_unreached(coded, coder)
+    warn_if_unreached(count_unreached(coded, coder), coded.status.size, coder.tol)
     return as_csr(coded, coder.n_atoms)[0]
 
 

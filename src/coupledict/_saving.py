@@ -76,7 +76,7 @@ def save_learner(learner: Any, path: str | os.PathLike[str]) -> None:
         metadata["feature_names_in"] = [str(name) for name in learner.feature_names_in_]
     stream = getattr(learner, "_stream", None)
     if stream is not None:
-        metadata["stream"] = {"n_batches": stream.n_batches}
+        metadata["stream"] = {"n_batches": stream.n_batches, "n_iter": learner.n_iter_}
         for g, group in enumerate(stream.groups):
             tensors[f"stream.atoms.{g}"] = group.atoms
         for g, sums in enumerate(stream.sums):
@@ -102,6 +102,7 @@ def _rebuild_stream(learner: Any, tensors: dict[str, Array], metadata: dict[str,
         group.atoms[:] = atoms
         stream.sums.append(Sums(np.asarray(a, np.float64), np.asarray(b, np.float64)))
     learner._stream = stream
+    learner.n_iter_ = int(metadata["stream"]["n_iter"])
 
 
 def load(path: str | os.PathLike[str]) -> Any:

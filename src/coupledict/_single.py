@@ -8,13 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import ViewLearner, rebuild
-from ._data import InMemory
+from ._blocks import ArrayBlocks
+from ._checkpoint import Checkpoint, read_checkpoint
+from ._data import Blocked, Data, InMemory, open_views
 from ._loop import Record, State
+from ._passes import count_jobs
 from ._pursuit import Pursuit
 from ._schedule import Growth, Schedule
 from ._views import Array
@@ -109,20 +111,40 @@ warm_start, n_jobs, random_state, verbose, callback
         self.verbose = verbose
         self.callback = callback
 
-    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: int = 1,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn the dictionary.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
+            Or samples that do not fit in memory: a Zarr, HDF5 or memory-mapped array, a sequence of chunks, a callable
+            that returns a fresh iterator over them, or a Dask array; see :meth:`CoupledDictionaryLearning.fit`.
         y : ignored
             Accepted for pipelines.
+        checkpoint, every, resume
+            As in :meth:`CoupledDictionaryLearning.fit`.
 
         Returns
         -------
         self
         """
-        self._learn(InMemory([self._validate(X, reset=True)]))
+        data: Data | None = open_views(X, single=True, name="X")
+        if data is None:
+            data = InMemory([self._validate(X, reset=True)])
+        else:
+            self.n_features_in_ = data.widths[0]
+            self.__dict__.pop("feature_names_in_", None)
+        self._check_parameters()
+        saved = None if resume is None else read_checkpoint(resume, self)
+        self._learn(data, saved, None if checkpoint is None else Checkpoint(checkpoint, every))
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
@@ -150,18 +172,29 @@ warm_start, n_jobs, random_state, verbose, callback
         super()._keep(components, weights, history)
         self.components_ = components[0]
 
-    def transform(self, X: npt.ArrayLike) -> csr_array | npt.NDArray[Any]:
+    def transform(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> Any:
         """Code samples.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
+            Or samples that are not in memory, as `fit` takes them.
+        out : path, optional
+            Write the codes there; see :meth:`CoupledDictionaryLearning.transform`.
 
         Returns
         -------
         csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
+            With `out`, a :class:`coupledict.CodeFile`.
         """
         check_is_fitted(self, "components_")
+        data = open_views(X, single=True, name="X")
+        if out is not None:
+            if data is None:
+                data = Blocked(ArrayBlocks.of([0], [self._validate(X, reset=False)], 1))
+            return self._write_codes(data, out)
+        if data is not None:
+            return data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0]
         codes, _ = self._encode([0], [self._validate(X, reset=False)])
         return codes[0] if self.sparse_output else codes[0].toarray()
 
@@ -170,9 +203,12 @@ warm_start, n_jobs, random_state, verbose, callback
         check_is_fitted(self, "components_")
         return rebuild(codes, self.components_)
 
-    def score(self, X: npt.ArrayLike, y: object = None) -> float:
+    def score(self, X: Any, y: object = None) -> float:
         """Return the share of the energy of the samples that their codes explain; 1 is perfect."""
         check_is_fitted(self, "components_")
+        data = open_views(X, single=True, name="X")
+        if data is not None:
+            return self._explained_chunked(data)
         return float(self._explained([0], [self._validate(X, reset=False)]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
