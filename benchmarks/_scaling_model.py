@@ -1,0 +1,90 @@
+"""A model of an iteration on a cluster: what the workers compute, what the scheduler hands out, what travels.
+
+Assumptions: every worker computes at the speed of one thread here, and reads its chunks at least as fast; the scheduler
+spends the same time on every task and works beside the workers; sums go up the tree at the speed of one network link a
+level, and the dictionary reaches workers in rounds that double; workers are equally fast and none is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+FAN_IN = 8  # sums that a node of the tree adds up
+LINK = 1.25e8  # bytes a second of a network link: 1 Gbit/s, a poor one
+ADD_SECONDS_PER_BYTE = 1 / 4e9  # adding up sums is bound by memory
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured here: seconds for a sample, for a task; bytes of the sums of a block, of the dictionary."""
+
+    sample: float
+    task: float
+    sums: int
+    recipe: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Times in seconds, and bytes that travel, for one iteration."""
+
+    n_blocks: int
+    n_tasks: int
+    computing: float
+    scheduling: float
+    reducing: float
+    spreading: float
+    traffic: float
+
+    @property
+    def seconds(self) -> float:
+        """The iteration: computing and scheduling go on side by side, the rest comes before and after."""
+        return max(self.computing, self.scheduling) + self.reducing + self.spreading
+
+
+def forecast(costs: Costs, n_samples: int, n_workers: int, rows: int, link: float = LINK) -> Forecast:
+    """Return what an iteration over `n_samples` in blocks of `rows` takes on some workers."""
+    n_blocks = -(-n_samples // rows)
+    nodes, level, n_levels = 0, n_blocks, 0
+    while level > 1:
+        level = -(-level // FAN_IN)
+        nodes += level
+        n_levels += 1
+    # Blocks are dealt out whole: the last round is that of the workers that have one more.
+    rounds = -(-n_blocks // n_workers)
+    # A node finds one of its eight parts on its own worker when there are many, all of them when there is one.
+    moved = (n_blocks + nodes - 1) * (1 - 1 / n_workers) + 1
+    adding = FAN_IN * costs.sums * ADD_SECONDS_PER_BYTE
+    crossing = FAN_IN * costs.sums / link if n_workers > 1 else 0.0
+    return Forecast(
+        n_blocks=n_blocks,
+        n_tasks=2 * n_blocks + nodes + 1,  # a block is a task that reads and one that codes
+        computing=min(rounds * rows, -(-n_samples // n_workers) + rows) * costs.sample,
+        scheduling=(2 * n_blocks + nodes + 1) * costs.task,
+        reducing=n_levels * (adding + crossing),
+        spreading=math.ceil(math.log2(n_workers + 1)) * costs.recipe / link,
+        traffic=moved * costs.sums + n_workers * costs.recipe,
+    )
+
+
+def foretell(costs: Costs, measured: dict[int, float], n_samples: int, rows: int) -> None:
+    """Print the forecast beside what was measured, and for a large cluster."""
+    print(
+        f"\nModel: {1e6 * costs.sample:.3f} s for a million samples and a thread, {1e3 * costs.task:.2f} ms a task,"
+        f" {costs.sums / 1e3:.0f} kB of sums a block, {costs.recipe / 1e3:.0f} kB of dictionary"
+    )
+    for n_workers, seconds in measured.items():
+        told = forecast(costs, n_samples, n_workers, rows, link=4e9)  # processes of one machine
+        print(
+            f"  {n_workers} worker(s), {n_samples:,} samples: foretold {told.seconds:.3f} s, measured {seconds:.3f} s"
+            f" ({told.seconds / seconds - 1:+.0%})"
+        )
+    print("  100 workers, 1,000,000,000 samples, links of 1 Gbit/s:")
+    for large in (50_000, 200_000, 1_000_000):
+        told = forecast(costs, 10**9, 100, large)
+        print(
+            f"    chunks of {large:>9,}: {told.seconds:6.1f} s an iteration (computing {told.computing:.1f}, scheduling"
+            f" {told.scheduling:.1f}, reducing {told.reducing:.2f}, spreading {told.spreading:.3f});"
+            f" {told.traffic / 1e9:.2f} GB travel in {told.n_tasks:,} tasks"
+        )
