@@ -4,4 +4,4 @@ from ._app import app, main
 
 __all__ = ["app", "main"]
 
-from . import _images, _reproduce  # noqa: F401  (they register their commands)
+from . import _audio, _images, _reproduce  # noqa: F401  (they register their commands)

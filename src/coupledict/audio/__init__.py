@@ -1,0 +1,7 @@
+"""Speech: wide-band signals from narrow-band ones, and how near they are to the truth."""
+
+from ._bandwidth import BandwidthExtension
+from ._metrics import log_spectral_distance
+from ._signals import narrow_band
+
+__all__ = ["BandwidthExtension", "narrow_band", "log_spectral_distance"]

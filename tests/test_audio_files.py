@@ -1,0 +1,239 @@
+"""Bandwidth models and sound files: what is saved is loaded, what is damaged is refused, nothing is half written."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+from voices import voice
+
+import coupledict
+from coupledict import ModelFileError
+from coupledict.audio import BandwidthExtension, _files, _frames, narrow_band
+from coupledict.audio._saving import save
+from coupledict.model_io import read_model, write_model
+
+NAMES = ("low_mean_", "projection_", "high_mean_", "basis_")
+
+
+@pytest.fixture(scope="module")
+def model():
+    small = {"n_components": 32, "n_nonzero_coefs": 4, "n_dictionaries": 2, "random_state": 0}
+    return BandwidthExtension(**small).fit([voice(0), voice(1)])
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    return narrow_band(voice(2, 2.0))
+
+
+@pytest.fixture
+def source(narrow, tmp_path):
+    soundfile.write(tmp_path / "narrow.wav", narrow, 8000, "DOUBLE")
+    return tmp_path / "narrow.wav"
+
+
+def test_a_saved_model_extends_to_the_same_bits(model, narrow, tmp_path):
+    model.save(tmp_path / "model")
+    same = BandwidthExtension.load(tmp_path / "model")
+    assert same.get_params() == model.get_params()
+    assert (same.n_samples_, same.ceiling_) == (model.n_samples_, model.ceiling_)
+    np.testing.assert_array_equal(same.extend(narrow), model.extend(narrow))
+    same.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_half_precision(model, narrow, tmp_path):
+    save(model, tmp_path / "half", half=True)
+    model.save(tmp_path / "full")
+    assert (tmp_path / "half").stat().st_size < 0.55 * (tmp_path / "full").stat().st_size
+    same = BandwidthExtension.load(tmp_path / "half")
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(same, name), getattr(model, name).astype(np.float16).astype(np.float32))
+    assert np.abs(same.predict_high_band(narrow) - model.predict_high_band(narrow)).mean() < 0.3
+
+
+def test_generators_are_not_saved(model, tmp_path):
+    other = BandwidthExtension.load(_saved(model, tmp_path)).set_params(random_state=np.random.default_rng(0))
+    assert BandwidthExtension.load(_saved(other, tmp_path)).random_state is None
+
+
+def _saved(model, folder):
+    model.save(folder / "model")
+    return folder / "model"
+
+
+def test_the_model_that_ships(narrow):
+    model = BandwidthExtension.pretrained(n_jobs=2)
+    assert model.n_jobs == 2
+    wide = model.extend(narrow)
+    assert wide.shape == (2 * narrow.size,)
+    assert np.abs(np.fft.rfft(wide)[wide.size // 4 + 100 :]).max() > 0
+
+
+def without(key):
+    return lambda tensors, metadata: (tensors.pop(key, None), metadata.pop(key, None))
+
+
+def changing(part, key, value):
+    return lambda tensors, metadata: (tensors if part == "tensors" else metadata).update({key: value})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(without(key) for key in ("projection", "low_atoms", "refitted", "view_weights", "parameters", "constant")),
+        changing("metadata", "estimator", "SuperResolution"),
+        changing("metadata", "parameters", {"context": -1}),
+        changing("metadata", "parameters", {"context": 1}),
+        changing("metadata", "parameters", {"speed": 2}),
+        changing("metadata", "parameters", [3]),
+        changing("metadata", "ceiling", "loud"),
+        changing("metadata", "ceiling", None),
+        changing("metadata", "n_samples", "many"),
+        changing("metadata", "half", {"basis": [1, 2]}),
+        changing("metadata", "half", {"nothing": [1]}),
+        changing("tensors", "low_atoms", np.zeros((2, 32, 3), np.float32)),
+        changing("tensors", "low_atoms", np.zeros((2, 32), np.float32)),
+        changing("tensors", "high_atoms", np.zeros((2, 31, 16), np.float32)),
+        changing("tensors", "high_mean", np.zeros(129)),
+        changing("tensors", "view_weights", np.zeros((2, 2))),
+        changing("tensors", "basis", np.zeros((0, 129), np.float32)),
+    ],
+)
+def test_models_that_contradict_themselves(model, tmp_path, damage):
+    path = _saved(model, tmp_path)
+    tensors, metadata = read_model(path)
+    damage(tensors, metadata)
+    write_model(path, tensors, metadata)
+    with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
+        BandwidthExtension.load(path)
+
+
+def test_no_model_or_another(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        BandwidthExtension.load(tmp_path / "model")
+    (tmp_path / "model").write_text("text")
+    with pytest.raises(ModelFileError):
+        BandwidthExtension.load(tmp_path / "model")
+
+
+def test_the_general_door_opens_its_models_too(model, narrow, tmp_path):
+    same = coupledict.load(_saved(model, tmp_path))
+    assert isinstance(same, BandwidthExtension)
+    np.testing.assert_array_equal(same.extend(narrow), model.extend(narrow))
+
+
+def test_files_hold_what_extend_returns(model, narrow, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "BLOCK", 3000)
+    target = tmp_path / "wide.wav"
+    assert model.extend_file(source, target) == 0
+    found, rate = soundfile.read(target)
+    assert rate == 16_000
+    np.testing.assert_array_equal(found, model.extend(narrow))
+    assert soundfile.info(target).subtype == "DOUBLE"
+
+
+def test_channels_of_a_file(model, narrow, tmp_path):
+    pair = np.stack([narrow, narrow[::-1]], axis=1)
+    soundfile.write(tmp_path / "pair.wav", pair, 8000, "DOUBLE")
+    model.extend_file(tmp_path / "pair.wav", tmp_path / "wide.wav")
+    np.testing.assert_array_equal(soundfile.read(tmp_path / "wide.wav")[0], model.extend(pair))
+
+
+@pytest.mark.parametrize(
+    ("kind", "subtype", "suffix", "expected"),
+    [
+        ("wav", "PCM_16", ".wav", "PCM_16"),
+        ("wav", "PCM_24", ".flac", "PCM_24"),
+        ("wav", "ULAW", ".wav", "PCM_16"),
+        ("wav", "FLOAT", ".flac", "PCM_16"),
+        ("flac", "PCM_16", ".ogg", "VORBIS"),
+        ("ogg", "VORBIS", ".wav", "PCM_16"),
+    ],
+)
+def test_formats(model, narrow, tmp_path, kind, subtype, suffix, expected):
+    soundfile.write(tmp_path / f"narrow.{kind}", narrow, 8000, subtype)
+    target = tmp_path / f"wide{suffix.upper()}"
+    model.extend_file(tmp_path / f"narrow.{kind}", target)
+    info = soundfile.info(target)
+    assert (info.subtype, info.samplerate, info.frames) == (expected, 16_000, 2 * narrow.size)
+    widened = model.extend(soundfile.read(tmp_path / f"narrow.{kind}")[0])
+    error = soundfile.read(target)[0] - widened
+    assert np.sqrt(np.mean(error**2)) < (0.2 if suffix == ".ogg" else 2e-4) * np.sqrt(np.mean(widened**2)) + 1e-4
+
+
+def test_what_is_too_loud_is_cut_and_told(model, narrow, tmp_path, monkeypatch):
+    monkeypatch.setattr(_frames, "SEGMENT", 16)
+    loud = narrow / np.abs(narrow).max()
+    soundfile.write(tmp_path / "loud.wav", loud, 8000, "PCM_16")
+    exact = model.extend(soundfile.read(tmp_path / "loud.wav")[0])
+    n_cut = model.extend_file(tmp_path / "loud.wav", tmp_path / "wide.wav")
+    assert n_cut == np.count_nonzero(np.abs(exact) > 1) > 0
+    np.testing.assert_allclose(soundfile.read(tmp_path / "wide.wav")[0], np.clip(exact, -1, 1), atol=1e-4)
+
+
+def test_nothing_is_half_written(model, source, tmp_path, monkeypatch):
+    target = tmp_path / "wide.wav"
+    target.write_text("before")
+
+    def broken(self, blocks):
+        yield np.zeros((10, 1))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BandwidthExtension, "extend_blocks", broken)
+    with pytest.raises(KeyboardInterrupt):
+        model.extend_file(source, target, force=True)
+    assert target.read_text() == "before"
+    assert {file.name for file in tmp_path.iterdir()} == {"narrow.wav", "wide.wav"}
+
+
+def test_a_file_may_replace_itself(model, narrow, source):
+    model.extend_file(source, source, force=True)
+    np.testing.assert_array_equal(soundfile.read(source)[0], model.extend(narrow))
+
+
+def test_files_that_cannot_be_written(model, source, tmp_path):
+    with pytest.raises(ValueError, match=r"ending in \.wav, \.flac, \.ogg, got"):
+        model.extend_file(source, tmp_path / "wide.mp4")
+    (tmp_path / "wide.wav").touch()
+    with pytest.raises(FileExistsError, match="exists already"):
+        model.extend_file(source, tmp_path / "wide.wav")
+    (tmp_path / "folder.wav").mkdir()
+    with pytest.raises(IsADirectoryError):
+        model.extend_file(source, tmp_path / "folder.wav", force=True)
+    with pytest.raises(FileNotFoundError, match="Expected the folder"):
+        model.extend_file(source, tmp_path / "nowhere" / "wide.wav")
+
+
+def test_files_that_cannot_be_widened(model, narrow, source, tmp_path):
+    target = tmp_path / "wide.wav"
+    with pytest.raises(FileNotFoundError, match="Expected a sound file, found none"):
+        model.extend_file(tmp_path / "nothing.wav", target)
+    (tmp_path / "text.wav").write_text("text")
+    with pytest.raises(OSError, match="damaged or no sound"):
+        model.extend_file(tmp_path / "text.wav", target)
+    (tmp_path / "bytes.raw").write_bytes(bytes(100))
+    with pytest.raises(OSError, match="damaged or no sound"):
+        model.extend_file(tmp_path / "bytes.raw", target)
+    soundfile.write(tmp_path / "rate.wav", narrow, 16_000)
+    with pytest.raises(ValueError, match=r"rate\.wav' at 8000 Hz, got 16000 Hz\. Resample"):
+        model.extend_file(tmp_path / "rate.wav", target)
+    soundfile.write(tmp_path / "nan.wav", np.where(np.arange(100) == 7, np.nan, 0), 8000, "FLOAT")
+    with pytest.raises(ValueError, match="NaN or infinity at sample 7"):
+        model.extend_file(tmp_path / "nan.wav", target)
+    assert not target.exists()
+
+
+def test_empty_files(model, tmp_path):
+    soundfile.write(tmp_path / "empty.wav", np.zeros(0), 8000)
+    model.extend_file(tmp_path / "empty.wav", tmp_path / "wide.wav")
+    assert soundfile.info(tmp_path / "wide.wav").frames == 0
+
+
+def test_without_soundfile(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    with pytest.raises(ImportError, match=r'pip install "coupledict\[audio\]"'):
+        model.extend_file(tmp_path / "narrow.wav", tmp_path / "wide.wav")
