@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 
 FAN_IN = 8  # sums that a node of the tree adds up
+GROUPS_PER_THREAD = 4  # as in coupledict.distributed
 LINK = 1.25e8  # bytes a second of a network link: 1 Gbit/s, a poor one
 ADD_SECONDS_PER_BYTE = 1 / 4e9  # adding up sums is bound by memory
 
@@ -46,22 +47,26 @@ class Forecast:
 def forecast(costs: Costs, n_samples: int, n_workers: int, rows: int, link: float = LINK) -> Forecast:
     """Return what an iteration over `n_samples` in blocks of `rows` takes on some workers."""
     n_blocks = -(-n_samples // rows)
-    nodes, level, n_levels = 0, n_blocks, 0
+    # Where there are many blocks for each worker, one task does the blocks of a whole lowest node.
+    together = FAN_IN if n_blocks >= FAN_IN * GROUPS_PER_THREAD * n_workers else 1
+    n_leaves = -(-n_blocks // together)
+    nodes, level, n_levels = 0, n_leaves, 0
     while level > 1:
         level = -(-level // FAN_IN)
         nodes += level
         n_levels += 1
-    # Blocks are dealt out whole: the last round is that of the workers that have one more.
-    rounds = -(-n_blocks // n_workers)
-    # A node finds one of its eight parts on its own worker when there are many, all of them when there is one.
-    moved = (n_blocks + nodes - 1) * (1 - 1 / n_workers) + 1
+    # Tasks are dealt out whole: the last round is that of the workers that have one more.
+    rounds = -(-n_leaves // n_workers)
+    # A node of eight parts runs where one of them is; with few workers more of them are there already.
+    moved = (n_leaves + nodes - 1) * (1 - max(1 / n_workers, 1 / FAN_IN)) + 1
+    n_tasks = n_leaves + nodes + 1
     adding = FAN_IN * costs.sums * ADD_SECONDS_PER_BYTE
-    crossing = FAN_IN * costs.sums / link if n_workers > 1 else 0.0
+    crossing = (FAN_IN - 1) * costs.sums / link if n_workers > 1 else 0.0
     return Forecast(
         n_blocks=n_blocks,
-        n_tasks=2 * n_blocks + nodes + 1,  # a block is a task that reads and one that codes
-        computing=min(rounds * rows, -(-n_samples // n_workers) + rows) * costs.sample,
-        scheduling=(2 * n_blocks + nodes + 1) * costs.task,
+        n_tasks=n_tasks,
+        computing=min(rounds * together * rows, n_samples) * costs.sample,
+        scheduling=n_tasks * costs.task,
         reducing=n_levels * (adding + crossing),
         spreading=math.ceil(math.log2(n_workers + 1)) * costs.recipe / link,
         traffic=moved * costs.sums + n_workers * costs.recipe,

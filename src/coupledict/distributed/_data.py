@@ -1,0 +1,342 @@
+"""Dask arrays as samples: what a learner asks of them, said in graphs."""
+
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+from collections.abc import Sequence
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+from dask.array.dispatch import concatenate_lookup
+from dask.task_spec import Task, TaskRef
+from scipy.sparse import csr_array, hstack, vstack
+
+from .._blocks import Piece, is_stored
+from .._code_files import CodeFile, FolderWriter, open_codes, write_part
+from .._data import (
+    Chunked,
+    block_codes,
+    block_draw,
+    block_energies,
+    block_statistics,
+    mix_drawn,
+    plan_draw,
+    spread,
+)
+from .._passes import Statistics
+from .._pursuit import Recipe, warn_if_unreached
+from .._schedule import Order
+from .._views import Array, check_view, common_dtype
+from ._graph import Block, Graph, Key, Ready, block_task, list_graph, needed_tasks, plan_readings, sum_graph
+from ._run import Runner
+
+
+def _new_name(what: str) -> str:
+    """Return a name that no other task has, whose beginning Dask shows."""
+    return f"{what}-{uuid.uuid4().hex}"
+
+
+# What is done with a block. Tasks travel, so these are functions of the module.
+
+
+def _energies(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.float64]:
+    return block_energies(views, block.piece)
+
+
+def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, seed: int) -> list[Array]:
+    return block_draw(views, block.piece, count, seed)
+
+
+def _statistics(ready: Ready, views: list[Array], block: Block, **options: Any) -> Statistics:
+    return block_statistics(ready.coder, views, block.piece, ready.recipe.dtype, n_jobs=1, **options)
+
+
+def _codes(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> list[csr_array]:
+    return block_codes(ready.coder, views, block.piece, ready.recipe.dtype, sources=sources, n_jobs=1)[0]
+
+
+def _one_code(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> csr_array:
+    return _codes(ready, views, block, sources=sources)[0]
+
+
+def _write(ready: Ready, views: list[Array], block: Block, *, sources: list[int], folder: Path) -> tuple[int, int, int]:
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"Expected the folder '{folder}' to be there for every worker, got no such folder on one of them. Codes are"
+            " written by the workers, so they need storage that all of them share."
+        )
+    (codes,), unreached = block_codes(ready.coder, views, block.piece, ready.recipe.dtype, sources=sources, n_jobs=1)
+    write_part(folder, block.number, codes)
+    return codes.shape[0], codes.nnz, unreached
+
+
+def _keep(ready: Ready | None, views: list[Array], block: Block) -> list[Array]:
+    return views
+
+
+def _rebuild(codes: csr_array, atoms: Array) -> Array:
+    return np.asarray(codes @ atoms)
+
+
+def _stack(parts: Sequence[csr_array], axis: int = 0) -> csr_array:
+    """Put sparse arrays together; Dask knows how to do that for SciPy's matrices, but not for its arrays."""
+    return csr_array(vstack(parts, format="csr") if axis == 0 else hstack(parts, format="csr"))
+
+
+def _stack_nested(parts: list[list[csr_array]]) -> csr_array:
+    return _stack([row[0] for row in parts])
+
+
+concatenate_lookup.register(csr_array, _stack)
+
+
+class CodeArray(da.Array):  # type: ignore[misc]
+    """A Dask array with sparse chunks.
+
+    Dask puts the chunks together on a worker. That it is done by a function of this module makes sure that the worker
+    has the module, and with it the line above.
+    """
+
+    __slots__ = ()
+
+    def __dask_postcompute__(self) -> Any:
+        return _stack_nested, ()
+
+    def _rebuild(self, graph: Any, *, rename: dict[str, str] | None = None) -> CodeArray:
+        rebuilt: CodeArray = CodeArray(graph, (rename or {}).get(self.name, self.name), self.chunks, meta=self._meta)
+        return rebuilt
+
+    def __reduce__(self) -> Any:
+        return CodeArray, (self.dask, self.name, self.chunks, self.dtype, self._meta)
+
+
+def _empty_codes(recipe: Recipe) -> csr_array:
+    return csr_array((0, 0), dtype=recipe.dtype)
+
+
+def _pick(graph: Graph, name: str, place: int) -> Graph:
+    """Return a graph of lists with tasks that take one thing out of each list."""
+    keys: list[Key] = [key for key in graph if isinstance(key, tuple) and key[0] == name]
+    picked: list[Key] = [(f"view{place}-{name}", i, 0) for _, i in keys]
+    tasks = (Task(new, getitem, TaskRef(old), place) for new, old in zip(picked, keys, strict=True))
+    return graph | {task.key: task for task in tasks}
+
+
+def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
+    """Return Dask arrays with the row chunks of the first of them, and all features in one chunk; checked."""
+    first = next(view for view in views if isinstance(view, da.Array))
+    for view, name in zip(views, names, strict=True):
+        if not isinstance(view, da.Array):
+            if type(view).__module__.startswith("dask."):
+                raise TypeError(
+                    f"Expected {name} to be a Dask array, got a Dask {type(view).__name__}. Data frames have"
+                    " to_dask_array(lengths=True)."
+                )
+            continue
+        if view.ndim != 2:
+            raise ValueError(f"Expected {name} to have 2 dimensions, got shape {view.shape}.")
+        if any(np.isnan(size) for sizes in view.chunks for size in sizes):
+            raise ValueError(
+                f"Expected {name} to have chunks of known sizes, got shape {view.shape}. Call its method"
+                " compute_chunk_sizes() first."
+            )
+    rows, aligned = first.chunks[0], []
+    for view, name in zip(views, names, strict=True):
+        if not isinstance(view, da.Array) and not is_stored(view):
+            view = check_view(view, name)
+        if len(view.shape) != 2 or view.shape[1] == 0:
+            raise ValueError(f"Expected {name} to have 2 dimensions and at least one feature, got shape {view.shape}.")
+        if view.shape[0] != first.shape[0]:
+            raise ValueError(
+                f"Expected the same number of samples in every view, got {first.shape[0]} and {view.shape[0]} ({name})."
+            )
+        check_view(np.empty((0, 1), view.dtype), name)
+        chunks = (rows, (view.shape[1],))
+        aligned.append(view.rechunk(chunks) if isinstance(view, da.Array) else da.from_array(view, chunks, name=False))
+    return aligned
+
+
+class DaskData(Chunked):
+    """Dask arrays of the same samples, chunked along them. Blocks are the chunks of the first.
+
+    Parameters
+    ----------
+    views : list of Dask arrays, or other arrays beside them, or None for absent views
+    names : list of str
+        What to call the views in messages.
+    """
+
+    def __init__(self, views: Sequence[Any], names: Sequence[str]) -> None:
+        self._runner = Runner()
+        self.present, self.n_views = [v for v, view in enumerate(views) if view is not None], len(views)
+        self._names = tuple(names[v] for v in self.present)
+        self._views = align([views[v] for v in self.present], self._names)
+        self._sizes = [int(rows) for rows in self._views[0].chunks[0]]
+        self.n_samples = sum(self._sizes)
+        self.widths = [int(view.shape[1]) for view in self._views]
+        self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in self._views])
+        self._readings, self._shared, self._futures = plan_readings(self._views)
+
+    def mean_energies(self, n_jobs: int) -> list[float]:
+        """Return the mean squared norm of the samples of each view; reads all chunks."""
+        total = self._sum("energies", _energies, self._blocks(None), None)
+        return [float(energy) / max(self.n_samples, 1) for energy in total]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return samples from some chunks that are spread over all of them."""
+        pieces, share, seed = plan_draw(self._sizes, count, rng)
+        job = functools.partial(_draw, count=share, seed=seed)
+        return mix_drawn(self._list("draw", job, self._blocks(pieces), None), count, rng)
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw an order of the chunks."""
+        return Order.random(len(self._sizes), rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
+        """Return pieces of chunks; see :func:`coupledict._data.spread`."""
+        return spread(self._sizes, order, place, size)
+
+    def statistics(
+        self,
+        recipe: Recipe,
+        part: list[Piece] | None,
+        n_jobs: int,
+        *,
+        n_worst: int = 0,
+        sources: Sequence[int] | None = None,
+        targets: Sequence[int] | None = None,
+    ) -> Statistics:
+        """Run a pass: workers read chunks, code them, and send their sums. `n_jobs` has no say on a cluster."""
+        job = functools.partial(_statistics, n_worst=n_worst, sources=sources, targets=targets)
+        found: Statistics = self._sum("statistics", job, self._blocks(part), recipe)
+        return found
+
+    def codes(self, recipe: Recipe, sources: Sequence[int], n_jobs: int) -> list[da.Array]:
+        """Return Dask arrays whose chunks are sparse; nothing is computed yet."""
+        name, blocks, ready = _new_name("codes"), self._blocks(None, empty=True), _new_name("recipe")
+        graph: Graph = {ready: Task(ready, Ready, recipe)}
+        if recipe.coupling == "code":
+            job: Any = functools.partial(_one_code, sources=list(sources))
+            graph |= {(name, i, 0): block_task((name, i, 0), job, [block], "", ready) for i, block in enumerate(blocks)}
+            return [self._lazy(graph, name, recipe.n_atoms, _empty_codes(recipe))]
+        job = functools.partial(_codes, sources=list(sources))
+        graph |= {(name, i): block_task((name, i), job, [block], "", ready) for i, block in enumerate(blocks)}
+        width, empty = recipe.n_atoms, _empty_codes(recipe)
+        return [
+            self._lazy(_pick(graph, name, group), f"view{group}-{name}", width, empty) for group in range(len(sources))
+        ]
+
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, n_jobs: int) -> da.Array:
+        """Return codes @ atoms as a Dask array; nothing is computed yet."""
+        (codes,) = self.codes(recipe, sources, n_jobs)
+        name, table = _new_name("rebuilt"), _new_name("atoms")
+        graph: Graph = dict(codes.__dask_graph__())
+        graph[table] = Task(table, np.asarray, atoms)
+        for i, (below,) in enumerate(codes.__dask_keys__()):
+            graph[name, i, 0] = Task((name, i, 0), _rebuild, TaskRef(below), TaskRef(table))
+        empty = np.empty((0, 0), np.result_type(recipe.dtype, atoms))
+        return self._lazy(graph, name, atoms.shape[1], empty)
+
+    def write_codes(self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], n_jobs: int) -> CodeFile:
+        """Write the codes to a folder that all workers share; each writes the parts of its own chunks, empty or not."""
+        if Path(out).suffix == ".zarr":
+            raise ValueError(
+                f"Expected a folder for the codes, got {os.fspath(out)!r}: workers write parts side by side, and a Zarr"
+                " group of codes is written from front to back. Give a name that does not end in '.zarr'."
+            )
+        with FolderWriter(out, recipe.n_atoms, recipe.dtype) as writer:
+            job = functools.partial(_write, sources=list(sources), folder=writer.temporary)
+            unreached = 0
+            for size, nnz, count in self._list("write", job, self._blocks(None, empty=True), recipe):
+                writer.note(size, nnz)
+                unreached += count
+        warn_if_unreached(unreached, self.n_samples, recipe.tol)
+        return open_codes(writer.path)
+
+    def in_memory(self) -> list[da.Array]:
+        """Return the views as arrays that are being read into memory, a chunk of all views by one worker."""
+        name, blocks = _new_name("read"), self._blocks(None, empty=True)
+        graph: Graph = {(name, i): block_task((name, i), _keep, [block], "", None) for i, block in enumerate(blocks)}
+        lazy = []
+        for place, view in enumerate(self._views):
+            empty = np.empty((0, 0), view.dtype)
+            lazy.append(self._lazy(_pick(graph, name, place), f"view{place}-{name}", self.widths[place], empty))
+        return list(dask.persist(*lazy))
+
+    def _blocks(self, part: list[Piece] | None, *, empty: bool = False) -> list[Block]:
+        """Return the blocks of a part, or all; those without rows only where `empty` asks for them, or all are."""
+        whole = [Piece(number, 0, size) for number, size in enumerate(self._sizes)]
+        pieces = [piece for piece in (whole if part is None else part) if empty or piece.stop > piece.start]
+        pieces = pieces or whole[:1]
+        names, widths = self._names, tuple(self.widths)
+        return [
+            Block(number, piece, self._sizes[piece.block], names, widths, self._readings[piece.block])
+            for number, piece in enumerate(pieces)
+        ]
+
+    def _sum(self, what: str, job: Any, blocks: list[Block], recipe: Recipe | None) -> Any:
+        name, ready = _new_name(what), None if recipe is None else _new_name("recipe")
+        graph, key = sum_graph(name, job, blocks, ready, self._runner.n_threads())
+        return self._run(graph, key, name, blocks, recipe, ready)
+
+    def _list(self, what: str, job: Any, blocks: list[Block], recipe: Recipe | None) -> list[Any]:
+        name, ready = _new_name(what), None if recipe is None else _new_name("recipe")
+        graph, key = list_graph(name, job, blocks, ready)
+        found: list[Any] = self._run(graph, key, name, blocks, recipe, ready)
+        return found
+
+    def _run(
+        self, graph: Graph, key: Key, name: str, blocks: list[Block], recipe: Recipe | None, ready: Key | None
+    ) -> Any:
+        graph |= needed_tasks(self._shared, (needed for block in blocks for needed in block.reading.needs))
+        if recipe is None:
+            return self._runner.run(graph, key, name)
+        # A task and not scattered data: it can be done again if the worker that holds it dies.
+        graph[ready] = Task(ready, Ready, recipe)
+        size = sum(array.nbytes for array in recipe.dictionaries)
+        return self._runner.run(graph, key, name, extra_bytes=size)
+
+    def _lazy(self, graph: Graph, name: str, width: int, empty: Any) -> da.Array:
+        kind = CodeArray if isinstance(empty, csr_array) else da.Array
+        return kind(self._shared | self._futures | graph, name, chunks=(tuple(self._sizes), (width,)), meta=empty)
+
+
+def persist(views: Sequence[Any]) -> list[da.Array | None]:
+    """Read Dask arrays into the memory of the workers, all views of a chunk into that of the same one.
+
+    Every iteration of a fit reads all samples; from memory that is faster than from storage. After
+    ``dask.persist(*views)`` two views of a chunk may be on two workers, and one of them travels in every iteration;
+    not so after this.
+
+    Parameters
+    ----------
+    views : list of Dask arrays, chunked along samples, or None for absent views
+
+    Returns
+    -------
+    list of Dask arrays
+        To be given to ``fit`` and the other methods.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from coupledict import CoupledDictionaryLearning
+    >>> from coupledict.distributed import persist
+    >>> sharp, blurred = (da.random.default_rng(seed).normal(size=(400, 4), chunks=(100, 4)) for seed in (0, 1))
+    >>> views = persist([sharp, blurred])
+    >>> learner = CoupledDictionaryLearning(8, n_nonzero_coefs=2, max_iter=3, random_state=0).fit(views)
+    >>> learner.transform(views).compute().shape
+    (400, 8)
+    """
+    data = DaskData(views, [f"views[{v}]" for v in range(len(views))])
+    kept: list[da.Array | None] = [None] * len(views)
+    for v, array in zip(data.present, data.in_memory(), strict=True):
+        kept[v] = array
+    return kept

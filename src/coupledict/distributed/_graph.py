@@ -1,0 +1,277 @@
+"""One pass as one graph: a task for each chunk, which reads it and works on it, and a fixed tree that adds up.
+
+A task that only one chunk needs, such as reading it from Zarr, is made a part of the task of that chunk. Otherwise two
+views of a chunk may be read by two workers, and samples would travel.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import dask
+import dask.array as da
+from dask.sizeof import sizeof
+from dask.task_spec import GraphNode, Task, TaskRef
+
+from .._blocks import Piece
+from .._data import FAN_IN, TreeSum
+from .._passes import Statistics
+from .._pursuit import Coder, Recipe
+from .._views import Array, check_view
+from ._run import tell
+
+Key: TypeAlias = Any
+Graph: TypeAlias = dict[Key, GraphNode]
+
+GROUPS_PER_THREAD = 4  # fewer tasks than this would leave workers without work at the end of a pass
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the views of a chunk are come by.
+
+    Attributes
+    ----------
+    outputs : tuple of keys
+        The chunk, view by view.
+    own : dict
+        Tasks that nobody else needs.
+    needs : tuple of keys
+        What these tasks need of others.
+    """
+
+    outputs: tuple[Key, ...]
+    own: Graph
+    needs: tuple[Key, ...]
+
+    def __call__(self, known: dict[Key, Any]) -> list[Any]:
+        """Return the views, given what others have computed."""
+        found = {key: known[key] for key in self.needs}
+        return [self._value(key, found) for key in self.outputs]
+
+    def _value(self, key: Key, found: dict[Key, Any]) -> Any:
+        if key not in found:
+            task = self.own[key]
+            found[key] = task({needed: self._value(needed, found) for needed in task.dependencies})
+        return found[key]
+
+
+def plan_readings(views: Sequence[da.Array]) -> tuple[list[Reading], Graph, dict[Key, Any]]:
+    """Return how each chunk is read, the tasks that several chunks need, and the futures that stand for others."""
+    with dask.config.set({"optimization.fuse.active": None}):
+        optimized = dask.optimize(*views)
+    graph: Graph = {}
+    for view in optimized:
+        graph.update(view.__dask_graph__())
+    columns = [[row[0] for row in view.__dask_keys__()] for view in optimized]
+    outputs: list[tuple[Key, ...]] = list(zip(*columns, strict=True))
+    owners = _find_owners(outputs, graph)
+    own: list[Graph] = [{} for _ in outputs]
+    for key, owner in owners.items():
+        if owner is not None:
+            own[owner][key] = graph[key]
+    readings = []
+    for tasks, keys in zip(own, outputs, strict=True):
+        needed = dict.fromkeys([*keys, *(needed for task in tasks.values() for needed in task.dependencies)])
+        readings.append(Reading(keys, tasks, tuple(key for key in needed if key not in tasks)))
+    shared = {key: graph[key] for key, owner in owners.items() if owner is None}
+    asked = {key for tasks in [*own, shared] for task in tasks.values() for key in task.dependencies}
+    return readings, shared, _find_futures(views, asked.union(*outputs) - graph.keys())
+
+
+def _find_futures(views: Sequence[da.Array], keys: set[Key]) -> dict[Key, Any]:
+    """Return what the graphs of the views hold under these keys, which their optimisation has left out."""
+    if not keys:
+        return {}
+    graphs = [dict(view.__dask_graph__()) for view in views]
+    return {key: graph[key] for graph in graphs for key in keys if key in graph}
+
+
+def _find_owners(outputs: Sequence[tuple[Key, ...]], graph: Graph) -> dict[Key, int | None]:
+    """Return the chunk that needs each task, None where several do."""
+    owners: dict[Key, int | None] = {}
+    for number, keys in enumerate(outputs):
+        waiting = list(keys)
+        while waiting:
+            key = waiting.pop()
+            if key not in graph:  # computed already: a chunk that is persisted
+                continue
+            if key not in owners:
+                owners[key] = number
+            elif owners[key] in (number, None):  # what it needs has been dealt with
+                continue
+            else:
+                owners[key] = None
+            waiting.extend(graph[key].dependencies)
+    return owners
+
+
+def needed_tasks(shared: Graph, keys: Iterable[Key]) -> Graph:
+    """Return the shared tasks that these keys need, directly or not."""
+    found: Graph = {}
+    waiting = list(keys)
+    while waiting:
+        key = waiting.pop()
+        if key in shared and key not in found:
+            found[key] = shared[key]
+            waiting.extend(shared[key].dependencies)
+    return found
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of a chunk: how to read it, and what it must look like.
+
+    Attributes
+    ----------
+    number : int
+        Its place among the blocks of the pass.
+    piece : Piece
+    rows : int
+        Rows of the whole chunk.
+    names, widths : tuples
+        What the views are called, and their features.
+    reading : Reading
+    """
+
+    number: int
+    piece: Piece
+    rows: int
+    names: tuple[str, ...]
+    widths: tuple[int, ...]
+    reading: Reading
+
+    def load(self, known: dict[Key, Any]) -> list[Array]:
+        """Return the rows of all views."""
+        number = self.piece.block
+        try:
+            loaded = self.reading(known)
+        except Exception as error:
+            raise OSError(f"Could not read chunk {number}: {error}") from error
+        views = []
+        for view, name, width in zip(loaded, self.names, self.widths, strict=True):
+            array = check_view(view, f"chunk {number} of {name}")
+            if array.shape != (self.rows, width):
+                raise ValueError(
+                    f"Expected chunk {number} of {name} to have shape {(self.rows, width)}, as its Dask array says, got"
+                    f" {array.shape}."
+                )
+            views.append(array[self.piece.start : self.piece.stop])
+        return views
+
+    def __dask_tokenize__(self) -> int:
+        return self.number  # names of tasks are new in every pass, so Dask need not look closer
+
+
+class Ready:
+    """A recipe on its way to the chunks; where it arrives, the coder is made once for all of them."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._coder: Coder | None = None
+        self._making = threading.Lock()
+
+    @property
+    def coder(self) -> Coder:
+        """The coder; the results of other threads and processes are those of this one."""
+        with self._making:
+            if self._coder is None:
+                self._coder = self.recipe.coder(1)
+            return self._coder
+
+    def __reduce__(self) -> tuple[type[Ready], tuple[Recipe]]:
+        return Ready, (self.recipe,)
+
+
+Job: TypeAlias = Callable[[Ready | None, list[Array], Block], Any]
+
+
+def work_on(job: Job, blocks: list[Block], run: str, needs: tuple[Key, ...], ready: Ready | None, *values: Any) -> Any:
+    """Read some neighbouring blocks and work on them, one after the other; return the sum."""
+    known = dict(zip(needs, values, strict=True))
+    tree = TreeSum()
+    for block in blocks:
+        tree.add(job(ready, block.load(known), block))
+        tell(run)
+    return tree.total()
+
+
+def add_up(first: Any, *others: Any) -> Any:
+    """Return a sum; what is added stays as it is, for it may be asked for again."""
+    total = copy.deepcopy(first)
+    for other in others:
+        total += other
+    return total
+
+
+def collect(*parts: Any) -> list[Any]:
+    """Return all parts as a list."""
+    return list(parts)
+
+
+def block_task(key: Key, job: Job, blocks: list[Block], run: str, ready: Key | None) -> Task:
+    """Return the task of some blocks."""
+    needs = tuple(dict.fromkeys(needed for block in blocks for needed in block.reading.needs))
+    recipe = None if ready is None else TaskRef(ready)
+    return Task(key, work_on, job, blocks, run, needs, recipe, *(TaskRef(needed) for needed in needs))
+
+
+def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_threads: int) -> tuple[Graph, Key]:
+    """Return tasks that work on blocks and add up what comes of them, and the key of the sum.
+
+    The tree is that of :class:`coupledict._data.TreeSum`, so the bits of the sum are, too. Where there are many blocks
+    for each thread, one task does all of a lowest node: fewer sums travel then.
+    """
+    grouped = len(blocks) >= FAN_IN * GROUPS_PER_THREAD * n_threads
+    size = FAN_IN if grouped else 1
+    graph: Graph = {}
+    level: list[Key] = []
+    key: Key
+    for start in range(0, len(blocks), size):
+        key = (name, start // size)
+        graph[key] = block_task(key, job, blocks[start : start + size], name, ready)
+        level.append(key)
+    depth = 0
+    while len(level) > 1:
+        depth += 1
+        above: list[Key] = []
+        for start in range(0, len(level), FAN_IN):
+            below = level[start : start + FAN_IN]
+            if len(below) > 1:
+                key = (f"sum-{name}", depth, start // FAN_IN)
+                graph[key] = Task(key, add_up, *(TaskRef(lower) for lower in below))
+                above.append(key)
+            else:
+                above += below
+        level = above
+    return graph, level[0]
+
+
+def list_graph(name: str, job: Job, blocks: list[Block], ready: Key | None) -> tuple[Graph, Key]:
+    """Return tasks that work on blocks and put what comes of them in a list, and the key of the list."""
+    graph: Graph = {}
+    for i, block in enumerate(blocks):
+        graph[name, i] = block_task((name, i), job, [block], name, ready)
+    key = f"collect-{name}"
+    graph[key] = Task(key, collect, *(TaskRef((name, i)) for i in range(len(blocks))))
+    return graph, key
+
+
+# Dask places tasks and sheds memory by the sizes of their results, and knows those of arrays only.
+
+
+def _size_of_statistics(found: Statistics) -> int:
+    arrays = [array for sums in found.sums for array in (sums.a, sums.b)]
+    return sum(array.nbytes for array in [*arrays, *found.worst.rows, found.uses])
+
+
+def _size_of_ready(ready: Ready) -> int:
+    return sum(array.nbytes for array in ready.recipe.dictionaries)
+
+
+sizeof.register(Statistics, _size_of_statistics)
+sizeof.register(Ready, _size_of_ready)

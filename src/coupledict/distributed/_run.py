@@ -1,0 +1,154 @@
+"""Graphs run where Dask says, on a cluster or in this process; whatever happens there, nobody waits for ever."""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from typing import Any
+
+import dask
+import dask.array as da
+from dask.base import get_scheduler
+from dask.utils import parse_bytes, parse_timedelta
+
+TOPIC = "coupledict"  # of the events by which workers tell that a chunk is finished
+TIMEOUT = "coupledict.timeout"  # the setting of Dask's configuration
+TIMEOUT_SECONDS = 300
+POLL_SECONDS = 0.5
+ANSWER_SECONDS = 5  # for a scheduler that is asked a question
+LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
+SMALL_BYTES = 1 << 20
+
+UNTOUCHED = (
+    " The samples are untouched, and so is the checkpoint, if there is one: fit(..., resume=path) goes on from it, on"
+    " this cluster or another."
+)
+
+
+class ClusterError(RuntimeError):
+    """The cluster was lost, or cannot do the work; nothing is wrong with the samples or the parameters."""
+
+
+class ClusterTimeoutError(ClusterError, TimeoutError):
+    """No chunk was finished for longer than ``coupledict.timeout``, a setting of Dask's configuration."""
+
+
+_heard: dict[str, float] = {}  # when each run of this process last heard of a finished chunk
+
+
+def _hear(event: tuple[float, str]) -> None:
+    """Take note that a chunk is finished; called by the client."""
+    run = event[1]
+    if run in _heard:
+        _heard[run] = time.monotonic()
+
+
+def tell(run: str) -> None:
+    """Let the client know that a chunk is finished; called by workers, and in vain where there are none."""
+    distributed = sys.modules.get("distributed")
+    if run and distributed is not None:
+        with suppress(ValueError):
+            distributed.get_worker().log_event(TOPIC, run)
+
+
+class Runner:
+    """Runs graphs by the scheduler that was the current one when it was made.
+
+    Attributes
+    ----------
+    client : distributed.Client or None
+        None where Dask works in this process.
+    """
+
+    def __init__(self) -> None:
+        self._get = get_scheduler(cls=da.Array)
+        owner = getattr(self._get, "__self__", None)
+        self.client: Any = owner if type(owner).__module__.startswith("distributed.") else None
+        if self.client is not None:
+            self._address = str(getattr(self.client.scheduler, "address", "an unknown address"))
+
+    def n_threads(self) -> int:
+        """Return how many chunks are worked on at once, as far as is known; at least 1."""
+        if self.client is None:
+            return int(dask.config.get("num_workers", None) or dask.system.CPU_COUNT)
+        self._check_connection()
+        with suppress(Exception):  # only the grouping of the work depends on it
+            return max(1, int(sum(self.client.nthreads(callback_timeout=ANSWER_SECONDS).values())))
+        return 1
+
+    def run(self, graph: dict[Any, Any], key: Any, run: str, extra_bytes: int = 0) -> Any:
+        """Return the value of a key.
+
+        `run` is the name that the tasks give to :func:`tell`. `extra_bytes` of the graph are meant to be there, and no
+        reason for Dask to warn of its size.
+        """
+        if self.client is None:
+            return self._get(graph, key)
+        from distributed import KilledWorker
+
+        seconds = parse_timedelta(dask.config.get(TIMEOUT, TIMEOUT_SECONDS))
+        self._check_connection()
+        self.client.subscribe_topic(TOPIC, _hear)
+        _heard[run] = time.monotonic()
+        future = self._submit(graph, key, extra_bytes)
+        try:
+            self._wait(future, run, seconds)
+            return future.result(timeout=seconds)
+        except KilledWorker as error:
+            raise ClusterError(
+                f"A chunk was lost with every worker that tried it. Workers most often die for want of memory: use"
+                f" smaller chunks, or workers with more. Dask says: {error}.{UNTOUCHED}"
+            ) from error
+        except (CancelledError, OSError) as error:
+            if isinstance(error, ClusterError) or future.status == "error":  # the error of a chunk is the user's
+                raise
+            raise self._lost() from error
+        finally:
+            future.release()  # nobody else wants it: what has not been done for it is not done any more
+            del _heard[run]
+
+    def _submit(self, graph: dict[Any, Any], key: Any, extra_bytes: int) -> Any:
+        if extra_bytes <= SMALL_BYTES:
+            return self.client.get(graph, key, sync=False)
+        limit = parse_bytes(dask.config.get(LARGE_GRAPH)) + 2 * extra_bytes
+        with dask.config.set({LARGE_GRAPH: limit}):
+            return self.client.get(graph, key, sync=False)
+
+    def _wait(self, future: Any, run: str, seconds: float) -> None:
+        from distributed import wait
+
+        while True:
+            with suppress(TimeoutError, CancelledError):
+                wait(future, timeout=POLL_SECONDS)
+            if future.status in ("finished", "error"):
+                return
+            self._check_connection()
+            if future.status == "cancelled":
+                raise self._lost()
+            if time.monotonic() - _heard[run] > seconds:
+                raise ClusterTimeoutError(
+                    f"No chunk was finished on the Dask cluster at {self._address} for {seconds:g} seconds (the setting"
+                    f" {TIMEOUT!r} of Dask's configuration): {self._state()}.{UNTOUCHED}"
+                )
+
+    def _check_connection(self) -> None:
+        if self.client.status != "running":
+            raise self._lost()
+
+    def _lost(self) -> ClusterError:
+        return ClusterError(
+            f"The connection to the Dask scheduler at {self._address} was lost, and the work of this iteration with"
+            f" it.{UNTOUCHED}"
+        )
+
+    def _state(self) -> str:
+        """Say what the cluster looks like."""
+        try:
+            threads = self.client.nthreads(callback_timeout=ANSWER_SECONDS)
+        except Exception:
+            return "its scheduler does not answer"
+        if not threads:
+            return "it has no workers"
+        return f"it has {len(threads)} workers with {sum(threads.values())} threads, and is stuck or busy otherwise"

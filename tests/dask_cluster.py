@@ -1,0 +1,105 @@
+"""A Dask cluster of separate processes on this machine, and arrays that leave traces of being read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+
+PATIENCE = 120  # seconds; what takes longer has failed
+
+
+def wait_until(condition, what, seconds=PATIENCE):
+    """Wait for a condition, but not for ever."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
+        time.sleep(0.02)
+    return value
+
+
+class Cluster:
+    """A scheduler and workers with one thread each, started by their commands; to be used as a context."""
+
+    def __init__(self, folder, n_workers=2):
+        self.folder = Path(folder)
+        self.folder.mkdir()
+        self.workers = []
+        self._n_workers = n_workers
+        self._started = []
+
+    def __enter__(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port = listener.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{port}"
+        self.scheduler = self._start("scheduler", "--port", str(port))
+        for _ in range(self._n_workers):  # they wait for the scheduler, so all can start at once
+            self.start_worker()
+        return self
+
+    def __exit__(self, *error):
+        for process in self._started:
+            process.kill()
+        for process in self._started:
+            process.wait()
+
+    def start_worker(self):
+        worker = self._start(
+            "worker",
+            self.address,
+            *("--nthreads", "1", "--no-nanny", "--memory-limit", "0", "--death-timeout", str(PATIENCE)),
+            *("--local-directory", str(self.folder), "--preload", "coupledict.distributed"),
+        )
+        self.workers.append(worker)
+        return worker
+
+    def kill_worker(self):
+        """Kill a worker, without any chance to say farewell."""
+        worker = self.workers.pop()
+        worker.kill()
+        worker.wait()
+
+    def _start(self, kind, *arguments):
+        command = [sys.executable, "-m", "dask", kind, *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        with open(self.folder / f"{kind}-{len(self._started)}.log", "w") as log:
+            process = subprocess.Popen(
+                command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}, cwd=self.folder
+            )
+        self._started.append(process)
+        return process
+
+
+def cut(Xs, rows):
+    """Views as chunks, for a fit in this process."""
+    return [[X[start : start + rows] for X in Xs] for start in range(0, len(Xs[0]), rows)]
+
+
+def as_dask(Xs, rows):
+    """The same views as Dask arrays with the same chunks."""
+    return [da.from_array(X, chunks=(rows, -1)) for X in Xs]
+
+
+def _read_slowly(rows, folder, seconds):
+    Path(folder, f"{uuid.uuid4().hex}.{os.getpid()}").touch()
+    time.sleep(seconds)
+    return rows
+
+
+def traced(array, folder, seconds=0.0):
+    """An array that leaves a file, named after its worker, for each chunk that is read; it may take its time."""
+    Path(folder).mkdir(exist_ok=True)
+    return array.map_blocks(_read_slowly, str(folder), seconds, meta=np.empty((0, 0), array.dtype))
+
+
+def readers(folder):
+    """Return the process of each reading so far."""
+    return [int(name.rpartition(".")[2]) for name in os.listdir(folder)]
