@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-images sanitize package lock clean
+.PHONY: help demo test lint format bench bench-learning bench-images bench-recognition bench-scaling sanitize package lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
@@ -16,6 +16,8 @@ help:
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
 	@echo "make bench-learning   the same for the learners; takes an hour or more"
 	@echo "make bench-images     fusion and super-resolution beside published results"
+	@echo "make bench-recognition   classification, matching and speech beside their rivals"
+	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
 	@echo "make sanitize  run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@echo "make package   build a wheel in isolation, install it in a bare environment and use it"
 	@echo "make lock      pin the newest versions of all development dependencies"
@@ -63,6 +65,13 @@ bench-learning: $(VENV)/.bench
 
 bench-images: $(VENV)/.bench
 	$(BIN)/python benchmarks/images.py
+
+bench-recognition: $(VENV)/.bench
+	$(BIN)/python benchmarks/recognition.py
+	$(BIN)/python benchmarks/speech.py
+
+bench-scaling: $(VENV)/.bench
+	$(BIN)/python benchmarks/scaling.py
 
 # A second environment, with instrumented kernels; Python itself is not instrumented, so the runtime is preloaded.
 $(VENV)-sanitize/.built: $(SOURCES)

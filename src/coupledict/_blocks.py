@@ -137,6 +137,8 @@ class ArrayBlocks(Blocks):
     @staticmethod
     def _read_view(view: Any, name: str, start: int, stop: int, block: int) -> Array:
         try:
+            if isinstance(view, np.memmap):
+                _check_length(view)
             rows = view[start:stop]
             if isinstance(view, np.memmap):
                 rows = np.array(rows)  # a copy, so that the pages of the file can go at once
@@ -160,6 +162,15 @@ def block_rows(views: Sequence[Any]) -> int:
     return stored * max(1, wanted // stored)
 
 
+def _check_length(view: np.memmap[Any, Any]) -> None:
+    """Raise if the file of a memory map has become shorter; the system ends a program that reads past its end."""
+    file = getattr(view, "_mmap", None)
+    if file is not None and view.offset is not None:
+        needed = view.offset - view.offset % mmap.ALLOCATIONGRANULARITY + len(file)
+        if file.size() < needed:
+            raise OSError(f"its file has {file.size()} bytes, {needed} are needed; it was truncated")
+
+
 def _forget(view: np.memmap[Any, Any], start: int, stop: int) -> None:
     """Tell the system that the pages of these rows are not needed any more; without that they count as ours."""
     file = getattr(view, "_mmap", None)
@@ -175,15 +186,20 @@ def _forget(view: np.memmap[Any, Any], start: int, stop: int) -> None:
 
 
 class _Chunks(Blocks):
-    """Chunks that a user's code makes; it is called by one thread at a time."""
+    """Chunks that a user's code makes; it is called by one thread at a time.
 
-    def __init__(self, *, single: bool) -> None:
-        self._single = single
+    With `fresh`, every chunk is known to have memory of its own. Otherwise it is copied when it is read: the user's
+    code may put the next one in the same memory while a thread still works on it.
+    """
+
+    def __init__(self, *, single: bool, fresh: bool) -> None:
+        self._single, self._fresh = single, fresh
         sizes, kinds = [], []
         for number, chunk in self._chunks(range(1 << 62)):
             views = self._check(number, chunk)
             sizes.append(views[0].shape[0])
             kinds.append(np.empty((0, 0), common_dtype(views)))
+            del chunk, views
         if not sizes:
             raise ValueError("Expected at least one chunk of samples, got none.")
         self.sizes = sizes
@@ -232,12 +248,14 @@ class _Chunks(Blocks):
                     f"Expected chunk {number} to have {self.sizes[number]} samples, as it had before, got"
                     f" {views[0].shape[0]}. Chunks must be the same in every pass."
                 )
-            rows = [view[piece.start : piece.stop] for view in views]
+            rows = [np.array(view[piece.start : piece.stop], copy=None if self._fresh else True) for view in views]
+            del chunk, views  # what was copied is let go at once, and the copy before the next chunk is made
             yield piece, functools.partial(list, rows)
+            del rows
         if wanted:
             raise ValueError(
                 f"Expected {len(self.sizes)} chunks, as before, but chunk {min(wanted)} is missing now. Chunks must be"
-                " the same in every pass."
+                " the same in every pass; a callable must return a fresh iterator each time."
             )
 
 
@@ -246,7 +264,7 @@ class SequenceBlocks(_Chunks):
 
     def __init__(self, chunks: Any, *, single: bool) -> None:
         self._sequence = chunks
-        super().__init__(single=single)
+        super().__init__(single=single, fresh=isinstance(chunks, list | tuple))
 
     def _chunks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Any]]:
         n_chunks = len(self._sequence)
@@ -258,6 +276,7 @@ class SequenceBlocks(_Chunks):
             except Exception as error:
                 raise OSError(f"Could not read chunk {number}: {error}") from error
             yield number, chunk
+            del chunk
 
 
 class ReplayedBlocks(_Chunks):
@@ -265,13 +284,16 @@ class ReplayedBlocks(_Chunks):
 
     def __init__(self, make: Callable[[], Iterable[Any]], *, single: bool) -> None:
         self._make = make
-        super().__init__(single=single)
+        super().__init__(single=single, fresh=False)
 
     def _chunks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Any]]:
         numbers = iter(wanted)
         number = next(numbers, None)
         place = 0
-        chunks = iter(self._make())
+        made = self._make()
+        if not isinstance(made, Iterable):
+            raise TypeError(f"Expected the callable to return an iterator over chunks, got {type(made).__name__}.")
+        chunks = iter(made)
         while number is not None:
             try:
                 chunk = next(chunks)
@@ -282,6 +304,7 @@ class ReplayedBlocks(_Chunks):
             if place == number:
                 yield number, chunk
                 number = next(numbers, None)
+            del chunk
             place += 1
 
 
@@ -308,8 +331,14 @@ def find_blocks(value: object, *, single: bool, name: str) -> Blocks | None:
             x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(value, names, strict=True)
         ]
         return ArrayBlocks(views, names)
-    chunk_like = (list, tuple) if not single else (np.ndarray,)
-    chunks = value and all(isinstance(entry, chunk_like) and len(entry) > 0 for entry in value)
-    if chunks and all(np.ndim(entry if single else entry[0]) == 2 for entry in value):
+    if value and all(_is_chunk(entry, single=single) for entry in value):
         return SequenceBlocks(value, single=single)
     return None
+
+
+def _is_chunk(entry: object, *, single: bool) -> bool:
+    """Tell a chunk from a view: a chunk of several views is a list of tables, a view given as a list one of rows."""
+    if single:
+        return isinstance(entry, np.ndarray) and entry.ndim == 2
+    tables = [table for table in entry if table is not None] if isinstance(entry, list | tuple) else []
+    return len(tables) > 0 and np.ndim(tables[0]) == 2

@@ -62,6 +62,12 @@ class Saved:
                 f"Expected the samples that {self.name!r} was made with, {self.n_samples} of {widths} {self.dtype}"
                 f" features, got {data.n_samples} of {data.widths} {data.dtype} features."
             )
+        order = self.position.order
+        if order is not None and order.n_samples != (places := data.order(np.random.default_rng(0)).n_samples):
+            raise ValueError(
+                f"Expected the samples cut into chunks as when {self.name!r} was made, {order.n_samples} parts to take"
+                f" them by, got {places}."
+            )
 
 
 class Checkpoint:
@@ -69,9 +75,18 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], every: int) -> None:
         self._path, self._every = path, check_count(every, "every")
-        folder = Path(os.path.realpath(path)).parent
-        if not folder.is_dir():  # better now than after the first iteration
-            raise FileNotFoundError(f"Expected the folder {str(folder)!r} for the checkpoint to exist. Make it.")
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():  # better now than after the first iteration
+            raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} for the checkpoint to exist. Make it.")
+        if target.is_dir():
+            raise IsADirectoryError(f"Expected the name of a file for the checkpoint, got the folder {str(target)!r}.")
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str] | None, every: int) -> Checkpoint | None:
+        """Return the checkpoint of that name, None where there is to be none."""
+        if path is None and every != 1:
+            raise ValueError(f"Expected a name for the checkpoint with every={every!r}, got checkpoint=None.")
+        return None if path is None else cls(path, every)
 
     def write(self, learner: Any, loop: Loop, rng: np.random.Generator) -> None:
         """Write the state, if it is time to."""
@@ -94,7 +109,15 @@ class Checkpoint:
             "n_samples": loop.data.n_samples,
             "dtype": str(loop.dtype),
         }
-        write_model(self._path, tensors, metadata)
+        try:
+            write_model(self._path, tensors, metadata)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"Could not write the checkpoint of iteration {position.iteration}; an older one is as it was."
+                f" {error.strerror}",
+                os.fspath(self._path),
+            ) from error
 
 
 def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
@@ -109,13 +132,18 @@ def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
         saved, estimator, parameters = _rebuild(tensors, metadata, str(name))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"Expected {name!r} to hold a complete checkpoint, but {error}.") from error
-    own = describe_parameters(learner)
-    differing = [key for key in own if key not in FREE_PARAMETERS and own[key] != parameters.get(key)]
-    if estimator != type(learner).__name__ or differing:
-        what = ", ".join(f"{key} ({parameters.get(key)!r} then, {own[key]!r} now)" for key in differing)
+    if estimator != type(learner).__name__:
         raise ValueError(
-            f"Expected the parameters that {name!r} was made with: {what or f'it is of a {estimator}'} differs."
+            f"Expected {name!r} to be a checkpoint of a {type(learner).__name__}, got one of a {estimator}."
         )
+    own, other = describe_parameters(learner), "something else"  # what is not data, like a callable, is in neither
+    differing = [
+        f"{key} ({parameters.get(key, other)!r} then, {own.get(key, other)!r} now)"
+        for key in learner.get_params(deep=False)
+        if key not in FREE_PARAMETERS and parameters.get(key, other) != own.get(key, other)
+    ]
+    if differing:
+        raise ValueError(f"Expected the parameters that {name!r} was made with; {', '.join(differing)} differ.")
     return saved
 
 

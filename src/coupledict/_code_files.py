@@ -68,7 +68,13 @@ class CodeFile(Sequence[csr_array]):
         if not -len(self) <= number < len(self):
             raise IndexError(f"Expected the number of one of {len(self)} parts, got {number}.")
         number = int(number) % len(self)
-        part = self._read(number)
+        try:
+            part = self._read(number)
+            part.check_format(full_check=True)
+        except Exception as error:
+            raise ValueError(
+                f"Expected '{self.path}' to hold part {number} of {len(self)}, but {error}. The file is damaged."
+            ) from error
         if part.shape != (self.sizes[number], self.shape[1]):
             raise ValueError(
                 f"Expected part {number} of '{self.path}' to have shape {(self.sizes[number], self.shape[1])}, got"
@@ -85,7 +91,8 @@ class CodeFile(Sequence[csr_array]):
         return csr_array(scipy.sparse.vstack([empty, *self], format="csr"))
 
     def _read(self, number: int) -> csr_array:
-        return csr_array(scipy.sparse.load_npz(self.path / part_name(number)))
+        with open(self.path / part_name(number), "rb") as file:  # load_npz would leave a damaged one open
+            return csr_array(scipy.sparse.load_npz(file))
 
     def __repr__(self) -> str:
         return f"CodeFile({str(self.path)!r}, shape={self.shape}, nnz={self.nnz}, parts={len(self)})"
@@ -141,8 +148,9 @@ def open_codes(path: str | os.PathLike[str]) -> CodeFile:
     if not path.exists():
         raise FileNotFoundError(f"Expected codes at '{path}', found nothing there.")
     if path.suffix == ".zarr":
+        zarr = _zarr()
         try:
-            group = _zarr().open_group(path, mode="r")
+            group = zarr.open_group(path, mode="r")
         except Exception as error:
             raise ValueError(f"Expected '{path}' to hold codes written by coupledict, but {error}.") from error
         return _ZarrCodes(path, group)
@@ -164,6 +172,16 @@ def _zarr() -> Any:
     return zarr
 
 
+def check_new(path: str | os.PathLike[str]) -> Path:
+    """Return where codes are to be written, if there is a folder for them and the name is not taken."""
+    target = Path(os.path.abspath(path))
+    if os.path.lexists(target):
+        raise FileExistsError(f"Expected a name for the codes that is not taken, got '{path}', which exists.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"Expected the folder '{target.parent}' to exist, got no such folder. Make it.")
+    return target
+
+
 class CodeWriter(ABC):
     """Writes codes a part at a time to a place of its own, and moves it to its name in the end.
 
@@ -171,11 +189,7 @@ class CodeWriter(ABC):
     """
 
     def __init__(self, path: str | os.PathLike[str], n_components: int, dtype: npt.DTypeLike) -> None:
-        self.path = Path(os.path.abspath(path))
-        if os.path.lexists(self.path):
-            raise FileExistsError(f"Expected a name for the codes that is not taken, got '{path}', which exists.")
-        if not self.path.parent.is_dir():
-            raise FileNotFoundError(f"Expected the folder '{self.path.parent}' to exist, got no such folder. Make it.")
+        self.path = check_new(path)
         self.temporary = self.path.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
         self._n_components, self._dtype = n_components, np.dtype(dtype)
         self._sizes: list[int] = []
@@ -252,7 +266,10 @@ class FolderWriter(CodeWriter):
         write_part(self.temporary, number, codes)
 
     def _finish(self, about: dict[str, Any]) -> None:
-        (self.temporary / INDEX).write_text(json.dumps(about))
+        with open(self.temporary / INDEX, "w") as file:
+            json.dump(about, file)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class ZarrWriter(CodeWriter):

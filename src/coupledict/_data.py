@@ -150,22 +150,36 @@ def spread(sizes: Sequence[int], order: Order, place: int, size: int) -> tuple[l
     """Return pieces of about `size` rows, spread over the blocks from a place of the order on, and the place after.
 
     Whole blocks where that takes many of them; otherwise runs of rows from several, so that few rows are not all
-    neighbours. Each block comes at most once.
+    neighbours. Each block comes at most once, and empty ones never.
     """
     n_blocks, total = len(sizes), sum(sizes)
     if size >= total:
-        return [Piece(number, 0, rows) for number, rows in enumerate(sizes)], place
-    whole = -(-size * n_blocks // total)
-    count = min(n_blocks, max(whole, min(LEAST_PIECES, -(-size // LEAST_ROWS))))
-    pieces, left = [], size
-    for i in range(count):
-        number = int(order.numbers(place + i, place + i + 1)[0])
-        rows = min(sizes[number], -(-left // (count - i)))
-        start = int((place + i) * 0.6180339887498949 % 1 * (sizes[number] - rows + 1))
-        if rows > 0:
-            pieces.append(Piece(number, start, start + rows))
-        left -= rows
-    return sorted(pieces, key=lambda piece: piece.block), place + count
+        return [Piece(number, 0, rows) for number, rows in enumerate(sizes) if rows], place
+    n_filled = sum(rows > 0 for rows in sizes)
+    count = max(-(-size * n_filled // total), min(LEAST_PIECES, -(-size // LEAST_ROWS)))
+    chosen: list[tuple[int, int]] = []  # places and blocks
+    end, room = place, 0
+    while end < place + n_blocks and (len(chosen) < count or room < size):
+        number = int(order.numbers(end, end + 1)[0])
+        if sizes[number]:
+            chosen.append((end, number))
+            room += sizes[number]
+        end += 1
+    pieces = []
+    for (where, number), rows in zip(chosen, even_shares([sizes[number] for _, number in chosen], size), strict=True):
+        start = int(where * 0.6180339887498949 % 1 * (sizes[number] - rows + 1))
+        pieces.append(Piece(number, start, start + rows))
+    return sorted(pieces, key=lambda piece: piece.block), end
+
+
+def even_shares(sizes: Sequence[int], total: int) -> list[int]:
+    """Share a total out over things of these sizes, none more than its size, as evenly as that allows."""
+    shares, left = [0] * len(sizes), total
+    smallest_first = sorted(range(len(sizes)), key=lambda i: sizes[i])
+    for done, i in enumerate(smallest_first):
+        shares[i] = min(sizes[i], -(-left // (len(sizes) - done)))
+        left -= shares[i]
+    return shares
 
 
 def block_energies(views: Sequence[Array], piece: Piece) -> npt.NDArray[np.float64]:
@@ -265,15 +279,15 @@ class Blocked(Chunked):
     def mean_energies(self, n_jobs: int) -> list[float]:
         """Return the mean squared norm of the samples of each view; reads all blocks."""
         tree = TreeSum()
-        for energies in self._each(lambda item, stop: block_energies(item[1](), item[0]), None, n_jobs):
+        for energies in self._each(lambda item, stop: block_energies(item[1](), item[0]), self._filled(None), n_jobs):
             tree.add(energies)
         return [float(energy) / max(self.n_samples, 1) for energy in tree.total()]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return samples from some blocks that are spread over all of them."""
         pieces, share, seed = plan_draw(self.blocks.sizes, count, rng)
-        drawn = [block_draw(load(), piece, share, seed) for piece, load in self.blocks.load(pieces)]
-        return mix_drawn(drawn, count, rng)
+        drawn = self._each(lambda item, stop: block_draw(item[1](), item[0], share, seed), pieces, 1)
+        return mix_drawn(list(drawn), count, rng)
 
     def order(self, rng: np.random.Generator) -> Order:
         """Draw an order of the blocks."""
@@ -295,9 +309,9 @@ class Blocked(Chunked):
     ) -> Statistics:
         """Run a pass: every thread reads a block, codes it, and leaves its sums."""
         coder = recipe.coder(n_jobs)
-        n_pieces = len(self.blocks.sizes if part is None else part)
+        pieces = self._filled(part)
 
-        def work(item: Loaded, stop: npt.NDArray[np.int32]) -> Statistics:
+        def work(item: Loaded, stop: npt.NDArray[np.int32] | None) -> Statistics:
             piece, load = item
             return block_statistics(
                 coder,
@@ -307,12 +321,14 @@ class Blocked(Chunked):
                 n_worst=n_worst,
                 sources=sources,
                 targets=targets,
-                n_jobs=max(1, n_jobs // n_pieces),
+                n_jobs=max(1, n_jobs // max(1, len(pieces))),
                 stop=stop,
             )
 
+        if not pieces:
+            return work((Piece(0, 0, 0), lambda: [np.empty((0, width), self.dtype) for width in self.widths]), None)
         tree = TreeSum()
-        for found in self._each(work, part, n_jobs):
+        for found in self._each(work, pieces, n_jobs):
             tree.add(found)
         total: Statistics = tree.total()
         return total
@@ -348,13 +364,16 @@ class Blocked(Chunked):
             return block_codes(coder, load(), piece, recipe.dtype, sources=sources, n_jobs=inner, stop=stop)
 
         unreached = 0
-        for codes, count in self._each(work, None, n_jobs):
+        for codes, count in self._each(work, self.blocks.whole(), n_jobs):  # empty ones, too: part i is chunk i
             unreached += count
             yield codes
         warn_if_unreached(unreached, self.n_samples, recipe.tol)
 
-    def _each(self, function: Any, part: list[Piece] | None, n_jobs: int) -> Iterator[Any]:
-        pieces = [piece for piece in (self.blocks.whole() if part is None else part) if piece.stop > piece.start]
+    def _filled(self, part: list[Piece] | None) -> list[Piece]:
+        """Return the pieces of a part, or all blocks, without those that hold nothing."""
+        return [piece for piece in (self.blocks.whole() if part is None else part) if piece.stop > piece.start]
+
+    def _each(self, function: Any, pieces: list[Piece], n_jobs: int) -> Iterator[Any]:
         stop = np.zeros(1, np.int32)
         n_threads = max(1, min(n_jobs, len(pieces)))
         return in_order(lambda item: function(item, stop), self.blocks.load(pieces), n_threads, stop, take_part=False)
@@ -372,7 +391,7 @@ def plan_draw(sizes: Sequence[int], count: int, rng: np.random.Generator) -> tup
             break
         chosen.append(number)
         rows += sizes[number]
-    share = count if rows <= count else -(-2 * count // len(chosen))
+    share = max(even_shares([sizes[number] for number in chosen], min(rows, 2 * count)), default=0)
     return [Piece(number, 0, sizes[number]) for number in sorted(chosen)], share, seed
 
 

@@ -14,6 +14,7 @@ from . import _predict
 from ._base import Normalize, ViewLearner, rebuild
 from ._blocks import ArrayBlocks
 from ._checkpoint import Checkpoint, read_checkpoint
+from ._code_files import check_new
 from ._data import Blocked, Chunked, Data, InMemory, open_views
 from ._loop import State
 from ._passes import count_jobs
@@ -246,7 +247,7 @@ class CoupledDictionaryLearning(ViewLearner):
             raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
         self._check_parameters()
         saved = None if resume is None else read_checkpoint(resume, self)
-        self._learn(data, saved, None if checkpoint is None else Checkpoint(checkpoint, every))
+        self._learn(data, saved, Checkpoint.at(checkpoint, every))
         self.n_features_in_ = list(data.widths)
         return self
 
@@ -327,6 +328,8 @@ class CoupledDictionaryLearning(ViewLearner):
             :class:`coupledict.CodeFile`. For Dask arrays, a Dask array of such blocks.
         """
         check_is_fitted(self, "components_")
+        if out is not None:
+            check_new(out)  # before the samples are read
         data = self._open(Xs)
         if out is not None:
             if data is None:

@@ -68,25 +68,29 @@ def in_order(
     stop: npt.NDArray[np.int32],
     *,
     take_part: bool = True,
+    nested: bool = False,
 ) -> Iterator[Result]:
     """Yield ``function(task)`` for every task, in order, computed by `n_threads` threads.
 
     The calling thread is one of them, unless `take_part` is false: then it only waits, and can be interrupted while a
     task is running. When it stops early, by an exception or an interrupt, `stop` is set to 1 for the functions to see,
     and all threads have ended before the exception goes on. Tasks are taken from the iterable by one thread at a time,
-    and only so far ahead of the result that is due: what is held at once does not grow with the number of tasks.
+    and only so far ahead of the result that is due: what is held at once does not grow with the number of tasks. Of
+    several errors that of the first task is raised. With `nested`, `stop` belongs to a pass around this one, which is
+    heard but not stopped: it hears of an error here when the result is due.
     """
+    take_part = take_part or n_threads < 1
     finished: dict[int, Result | BaseException] = {}
     source = iter(tasks)
     taking = threading.Lock()
-    n_taken, exhausted = 0, False
+    n_taken, exhausted, closing = 0, False, False
     room = threading.Semaphore(RUN_AHEAD * max(n_threads, 1))
     news, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     def work_once() -> bool:
         nonlocal n_taken, exhausted
         with taking:
-            if exhausted or stop[0]:
+            if exhausted or closing or stop[0]:
                 return False
             number = n_taken
             try:
@@ -144,7 +148,9 @@ def in_order(
             elif n_helpers:
                 news.acquire()
     except BaseException:
-        stop[0] = 1
+        closing = True
+        if not nested:
+            stop[0] = 1
         raise
     finally:
         for _ in range(n_helpers):
@@ -351,6 +357,7 @@ def encode(
     """Code all samples. A pass within a pass shares its flag `stop`."""
     n = len(samples)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, together=coder.gram_free)
+    nested = stop is not None
     stop = np.zeros(1, np.int32) if stop is None else stop
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
@@ -369,7 +376,7 @@ def encode(
         indptr[start + 1 : end + 1] = part.counts
         return part
 
-    for part in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
+    for part in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short, nested=nested):
         indices.extend(part.indices)
         for whole, piece in zip(values, part.values, strict=True):
             whole.extend(piece)
@@ -477,6 +484,7 @@ def statistics(
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
     rows = max(512, 2 * n_atoms)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
+    nested = stop is not None
     stop = np.zeros(1, np.int32) if stop is None else stop
     workspaces = Workspaces()
     idle: deque[_Accumulators] = deque()
@@ -519,7 +527,8 @@ def statistics(
     b = [np.zeros((n_atoms, width)) for width in widths]
     uses = np.zeros(n_atoms, np.int64)
     totals, view_energy, candidates = np.zeros(2), np.zeros(len(explained.views)), []
-    for own, some_totals, some_worst, sizes in in_order(code, chunks, min(n_jobs, len(chunks)), stop, take_part=short):
+    n_threads = min(n_jobs, len(chunks))
+    for own, some_totals, some_worst, sizes in in_order(code, chunks, n_threads, stop, take_part=short, nested=nested):
         for g in range(len(widths)):
             a[g] += own.a[g]
             b[g] += own.b[g]

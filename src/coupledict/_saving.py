@@ -13,7 +13,10 @@ from ._views import Array
 from .model_io import ModelFileError, read_model, write_model
 
 #: Tasks with models of their own, and the module of each that rebuilds them; imported only for a file that names one.
-TASKS = {"SuperResolution": ".images._sr_saving"}
+TASKS = {
+    "SuperResolution": ".images._sr_saving",
+    "BandwidthExtension": ".audio._saving",
+}
 
 
 def _plain(value: object) -> Any:
@@ -93,7 +96,9 @@ def _rebuild_stream(learner: Any, tensors: dict[str, Array], metadata: dict[str,
         [np.asarray(array, np.float64) for array in learner._view_components], learner.view_weights_
     )
     stream = Stream(groups)
-    stream.n_batches = int(metadata["stream"]["n_batches"])
+    stream.n_batches, n_iter = int(metadata["stream"]["n_batches"]), int(metadata["stream"]["n_iter"])
+    if not 0 < stream.n_batches <= n_iter:
+        raise ValueError(f"it claims {stream.n_batches} batches in {n_iter} iterations")
     for g, group in enumerate(groups):
         atoms, a, b = (tensors[f"stream.{part}.{g}"] for part in ("atoms", "a", "b"))
         n_atoms = group.atoms.shape[0]
@@ -102,7 +107,7 @@ def _rebuild_stream(learner: Any, tensors: dict[str, Array], metadata: dict[str,
         group.atoms[:] = atoms
         stream.sums.append(Sums(np.asarray(a, np.float64), np.asarray(b, np.float64)))
     learner._stream = stream
-    learner.n_iter_ = int(metadata["stream"]["n_iter"])
+    learner.n_iter_ = n_iter
 
 
 def load(path: str | os.PathLike[str]) -> Any:

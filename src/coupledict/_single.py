@@ -8,12 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import ViewLearner, rebuild
 from ._blocks import ArrayBlocks
 from ._checkpoint import Checkpoint, read_checkpoint
+from ._code_files import check_new
 from ._data import Blocked, Data, InMemory, open_views
 from ._loop import Record, State
 from ._passes import count_jobs
@@ -144,7 +146,7 @@ warm_start, n_jobs, random_state, verbose, callback
             self.__dict__.pop("feature_names_in_", None)
         self._check_parameters()
         saved = None if resume is None else read_checkpoint(resume, self)
-        self._learn(data, saved, None if checkpoint is None else Checkpoint(checkpoint, every))
+        self._learn(data, saved, Checkpoint.at(checkpoint, every))
         return self
 
     def partial_fit(self, X: npt.ArrayLike, y: object = None) -> Self:
@@ -188,13 +190,16 @@ warm_start, n_jobs, random_state, verbose, callback
             With `out`, a :class:`coupledict.CodeFile`.
         """
         check_is_fitted(self, "components_")
+        if out is not None:
+            check_new(out)  # before the samples are read
         data = open_views(X, single=True, name="X")
         if out is not None:
             if data is None:
                 data = Blocked(ArrayBlocks.of([0], [self._validate(X, reset=False)], 1))
             return self._write_codes(data, out)
         if data is not None:
-            return data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0]
+            found = data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0]
+            return found.toarray() if isinstance(found, csr_array) and not self.sparse_output else found
         codes, _ = self._encode([0], [self._validate(X, reset=False)])
         return codes[0] if self.sparse_output else codes[0].toarray()
 
