@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -315,25 +315,33 @@ def is_stored(value: object) -> bool:
     return all(hasattr(value, name) for name in ("shape", "dtype", "chunks", "__getitem__"))
 
 
-def find_blocks(value: object, *, single: bool, name: str) -> Blocks | None:
-    """Return what was given as blocks, if it is to be read in blocks; None for arrays in memory."""
+def kind_of_blocks(value: object, *, single: bool) -> Literal["arrays", "sequence", "callable"] | None:
+    """Tell what samples in blocks are given as, without reading any; None for arrays in memory."""
     if single and is_stored(value):
-        return ArrayBlocks([value], [name])
+        return "arrays"
     if callable(value):
-        return ReplayedBlocks(value, single=single)
+        return "callable"
     if not isinstance(value, list | tuple):
         plain = isinstance(value, np.ndarray | str | bytes | dict) or hasattr(value, "__array__")
         sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not hasattr(value, "shape")
-        return SequenceBlocks(value, single=single) if sequence and not plain else None
+        return "sequence" if sequence and not plain else None
     if not single and any(is_stored(entry) for entry in value):
-        names = [f"{name}[{v}]" for v in range(len(value))]
-        views = [
-            x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(value, names, strict=True)
-        ]
-        return ArrayBlocks(views, names)
-    if value and all(_is_chunk(entry, single=single) for entry in value):
+        return "arrays"
+    return "sequence" if value and all(_is_chunk(entry, single=single) for entry in value) else None
+
+
+def find_blocks(value: Any, *, single: bool, name: str) -> Blocks | None:
+    """Return what was given as blocks, if it is to be read in blocks; None for arrays in memory."""
+    kind = kind_of_blocks(value, single=single)
+    if kind == "callable":
+        return ReplayedBlocks(value, single=single)
+    if kind == "sequence":
         return SequenceBlocks(value, single=single)
-    return None
+    if kind is None:
+        return None
+    given, names = ([value], [name]) if single else (list(value), [f"{name}[{v}]" for v in range(len(value))])
+    views = [x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(given, names, strict=True)]
+    return ArrayBlocks(views, names)
 
 
 def _is_chunk(entry: object, *, single: bool) -> bool:

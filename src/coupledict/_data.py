@@ -402,12 +402,18 @@ def mix_drawn(drawn: Sequence[list[Array]], count: int, rng: np.random.Generator
     return [view[chosen] for view in views]
 
 
+def is_dask(value: object) -> bool:
+    """Tell whether samples are given as Dask arrays, or some of them are."""
+    entries = value if isinstance(value, list | tuple) else [value]
+    return any(type(entry).__module__.startswith("dask.") for entry in entries)
+
+
 def open_views(value: object, *, single: bool, name: str) -> Chunked | None:
     """Return samples that are not arrays in memory, opened; None for those that are."""
-    entries = value if isinstance(value, list | tuple) else [value]
-    if any(type(entry).__module__.startswith("dask.") for entry in entries):
+    if is_dask(value):
         from .distributed import DaskData
 
+        entries = value if isinstance(value, list | tuple) else [value]
         return DaskData(entries, [name] if single else [f"{name}[{v}]" for v in range(len(entries))])
     blocks = find_blocks(value, single=single, name=name)
     return None if blocks is None else Blocked(blocks)

@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 from . import _passes
 from ._base import Normalize, generator
-from ._blocks import find_blocks
-from ._data import InMemory
+from ._blocks import kind_of_blocks
+from ._data import InMemory, is_dask
 from ._learner import CoupledDictionaryLearning
 from ._passes import Samples, Sums, Worst
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
@@ -146,7 +146,7 @@ n_jobs, random_state
         -------
         self
         """
-        if find_blocks(Xs, single=False, name="Xs") is not None:
+        if is_dask(Xs) or kind_of_blocks(Xs, single=False) is not None:
             raise TypeError(
                 "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"
                 " other, or use CoupledDictionaryLearning, whose fit reads chunks."

@@ -16,6 +16,8 @@ from .model_io import ModelFileError, read_model, write_model
 TASKS = {
     "SuperResolution": ".images._sr_saving",
     "BandwidthExtension": ".audio._saving",
+    "CoupledClassifier": ".classification._saving",
+    "SparseRepresentationClassifier": ".classification._saving",
 }
 
 

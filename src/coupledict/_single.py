@@ -199,7 +199,9 @@ warm_start, n_jobs, random_state, verbose, callback
             return self._write_codes(data, out)
         if data is not None:
             found = data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0]
-            return found.toarray() if isinstance(found, csr_array) and not self.sparse_output else found
+            if self.sparse_output or isinstance(found, csr_array):
+                return found if self.sparse_output else found.toarray()
+            return found.map_blocks(csr_array.toarray, dtype=found.dtype, meta=np.empty((0, 0), found.dtype))
         codes, _ = self._encode([0], [self._validate(X, reset=False)])
         return codes[0] if self.sparse_output else codes[0].toarray()
 

@@ -1,0 +1,76 @@
+"""Labels as views of the samples: indicators (D-KSVD), target codes (LC-KSVD), and a start that knows the classes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._views import Array
+
+Float: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = npt.NDArray[np.intp]
+
+MOST_VIEWS_FOR_ALL_SETS = 4
+START_NOISE = 0.01  # of the size of an entry, so that a sample that is drawn twice does not become one atom twice
+
+
+def view_sets(n_views: int) -> list[tuple[int, ...]]:
+    """Return the sets of views that get a head of their own.
+
+    All of them for up to four views; for more, each view alone, all but one, and all.
+    """
+    everything = range(n_views)
+    sizes = list(range(1, n_views + 1)) if n_views <= MOST_VIEWS_FOR_ALL_SETS else [1, n_views - 1, n_views]
+    return [chosen for size in sizes for chosen in itertools.combinations(everything, size)]
+
+
+def indicators(y: Numbers, n_classes: int) -> Float:
+    """Return one row a sample: 1 for its class, 0 elsewhere."""
+    return np.eye(n_classes)[y]
+
+
+def share_atoms(n_components: int, counts: Numbers) -> Numbers:
+    """Return the class of each atom, in order: equal shares, but no class gets more atoms than it has samples.
+
+    Atoms that are left when every sample is taken are dealt out evenly.
+    """
+    shares = np.zeros(counts.size, np.intp)
+    room = counts.copy()
+    left = n_components
+    while left and room.any():
+        open_ = np.flatnonzero(room)
+        deal = np.full(open_.size, left // open_.size, np.intp)
+        deal[: left % open_.size] += 1
+        deal = np.minimum(deal, room[open_])
+        shares[open_] += deal
+        room[open_] -= deal
+        left -= int(deal.sum())
+    shares += left // counts.size
+    shares[: left % counts.size] += 1
+    return np.repeat(np.arange(counts.size), shares)
+
+
+def target_codes(y: Numbers, atom_classes: Numbers) -> Float:
+    """Return LC-KSVD's target codes: for each sample, 1 at the atoms of its class; rows are brought to norm 1."""
+    agree = (y[:, None] == atom_classes[None, :]).astype(np.float64)
+    norms = np.sqrt(agree.sum(axis=1, keepdims=True))
+    return np.asarray(agree / np.where(norms > 0, norms, 1))
+
+
+def draw_by_class(y: Numbers, atom_classes: Numbers, rng: np.random.Generator) -> Numbers:
+    """Return for each atom a sample of its class, no sample twice while there are others."""
+    drawn = np.empty(atom_classes.size, np.intp)
+    for label in np.unique(atom_classes):
+        places, members = np.flatnonzero(atom_classes == label), np.flatnonzero(y == label)
+        rounds = -(-places.size // members.size)
+        drawn[places] = np.concatenate([rng.permutation(members) for _ in range(rounds)])[: places.size]
+    return drawn
+
+
+def start(views: list[Array], drawn: Numbers, rng: np.random.Generator) -> list[Float]:
+    """Return the drawn samples of each view as atoms, with a little noise."""
+    atoms = [np.asarray(view[drawn], np.float64) for view in views]
+    return [part + START_NOISE * part.std() * rng.standard_normal(part.shape) for part in atoms]

@@ -1,0 +1,195 @@
+"""Classifiers to files and back: dictionaries, scalings and heads as arrays, the rest as JSON."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import numpy as np
+
+from .._learner import CoupledDictionaryLearning
+from .._views import Array
+from ..model_io import JSON, write_model
+from ._coupled import CoupledClassifier, Route
+from ._heads import Head
+from ._residuals import SparseRepresentationClassifier
+from ._scaling import Scaler
+
+ESTIMATORS = {cls.__name__: cls for cls in (CoupledClassifier, SparseRepresentationClassifier)}
+
+
+def _metadata(model: Any, **more: JSON) -> dict[str, JSON]:
+    """Return what both kinds of model have to tell."""
+    from .. import __version__
+
+    classes = model.classes_.tolist()
+    if not all(isinstance(label, bool | int | float | str) for label in classes):
+        raise TypeError(f"Expected labels that are numbers or strings, which a file can hold, got {classes[0]!r}.")
+    metadata: dict[str, JSON] = {
+        "estimator": type(model).__name__,
+        "version": __version__,
+        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "classes": classes,
+        "classes_dtype": "object" if model.classes_.dtype.kind == "O" else model.classes_.dtype.str,
+        **more,
+    }
+    if hasattr(model, "feature_names_in_"):
+        metadata["feature_names_in"] = [str(name) for name in model.feature_names_in_]
+    return metadata
+
+
+def _plain(value: Any) -> JSON:
+    """Return a parameter as JSON can hold it; class weights and generators, which it cannot, become None."""
+    if isinstance(value, np.integer | np.floating | np.bool_):
+        value = value.item()
+    finite = not isinstance(value, float) or np.isfinite(value)
+    return value if isinstance(value, bool | int | float | str) and finite else None
+
+
+def _scaling(scaler: Scaler, v: int) -> dict[str, Array]:
+    return {f"scaling.{v}.{name}": array for name, array in scaler.as_arrays().items()}
+
+
+def save_residuals(model: SparseRepresentationClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted SparseRepresentationClassifier."""
+    tensors = {"components": model.components_, "atom_classes": model.atom_classes_.astype(np.int64)}
+    write_model(path, tensors | _scaling(model._scaler, 0), _metadata(model))
+
+
+def save_coupled(model: CoupledClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted CoupledClassifier."""
+    tensors: dict[str, Array] = {"view_weights": model.learners_[0].view_weights_}
+    for v, scaler in enumerate(model._scalers):
+        tensors |= _scaling(scaler, v)
+    for number, learner in enumerate(model.learners_):
+        tensors |= {f"components.{number}.{v}": array for v, array in enumerate(learner.components_)}
+    if hasattr(model, "atom_classes_"):
+        tensors["atom_classes"] = model.atom_classes_.astype(np.int64)
+    routes: dict[str, JSON] = {}
+    for sources, route in model._routes.items():
+        name = "-".join(map(str, sources))
+        routes[name] = {"sharpness": route.sharpness, "alphas": [head.alpha for head in route.heads]}
+        for number, head in enumerate(route.heads):
+            tensors[f"head.{name}.{number}.coef"] = head.coef
+            tensors[f"head.{name}.{number}.intercept"] = head.intercept
+    metadata = _metadata(
+        model,
+        routes=routes,
+        single=model._single,
+        dtype=model._dtype.name,
+        n_views=len(model._scalers),
+        n_dictionaries=len(model.learners_),
+        history=[list[JSON](learner.history_) for learner in model.learners_],
+    )
+    write_model(path, tensors, metadata)
+
+
+def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CoupledClassifier | SparseRepresentationClassifier:
+    """Make a model of what its file holds; a file that contradicts itself raises one of the errors `load` expects."""
+    cls = ESTIMATORS[metadata["estimator"]]
+    parameters = metadata["parameters"]
+    unknown = sorted(set(parameters) - set(inspect.signature(cls).parameters))
+    if unknown:
+        raise ValueError(f"it has unknown parameters {unknown}")
+    model = cls(**parameters)
+    model._check_parameters()
+    dtype = metadata["classes_dtype"]
+    if np.dtype(dtype).kind not in "biufUO":
+        raise ValueError(f"its labels are of the kind {dtype!r}")
+    model.classes_ = np.array(metadata["classes"], dtype=dtype)
+    if model.classes_.ndim != 1 or model.classes_.size < 2:
+        raise ValueError("it has fewer than two classes")
+    build = _coupled if isinstance(model, CoupledClassifier) else _residuals
+    build(model, tensors, metadata)
+    if "feature_names_in" in metadata:
+        model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
+        if model.feature_names_in_.shape != (model.n_features_in_,):
+            raise ValueError("its feature names do not fit its features")
+    return model
+
+
+def _read_scaling(tensors: dict[str, Array], v: int) -> Scaler:
+    start = f"scaling.{v}."
+    return Scaler.from_arrays({name[len(start) :]: array for name, array in tensors.items() if name.startswith(start)})
+
+
+def _check_dictionary(array: Array, width: int | None = None) -> Array:
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind != "f" or (width is not None and array.shape[1] != width):
+        raise ValueError("its dictionaries do not fit its features")
+    return array
+
+
+def _check_atom_classes(numbers: Array, n_atoms: int, n_classes: int) -> Array:
+    if numbers.shape != (n_atoms,) or np.any(numbers < 0) or np.any(numbers >= n_classes):
+        raise ValueError("the classes of its atoms do not fit its dictionaries")
+    return numbers.astype(np.intp)
+
+
+def _residuals(model: Any, tensors: dict[str, Array], metadata: dict[str, Any]) -> None:
+    model._scaler = _read_scaling(tensors, 0)
+    model.components_ = _check_dictionary(tensors["components"], model._scaler.width)
+    numbers = _check_atom_classes(tensors["atom_classes"], model.components_.shape[0], model.classes_.size)
+    if np.any(np.diff(numbers) < 0) or np.unique(numbers).size < model.classes_.size:
+        raise ValueError("the classes of its atoms are not in order")
+    model.atom_classes_ = numbers
+    model.n_features_in_ = model._scaler.shift.size
+    model.n_iter_ = 1 if model.dictionary == "samples" else model.max_iter
+
+
+def _coupled(model: Any, tensors: dict[str, Array], metadata: dict[str, Any]) -> None:
+    n_views, n_classes = metadata["n_views"], model.classes_.size
+    model._single, model._dtype = bool(metadata["single"]), np.dtype(metadata["dtype"])
+    if model._dtype not in (np.float32, np.float64) or (model._single and n_views != 1):
+        raise ValueError("it contradicts itself about its views")
+    model._scalers = [_read_scaling(tensors, v) for v in range(n_views)]
+    widths = [scaler.shift.size for scaler in model._scalers]
+    model.n_features_in_ = widths[0] if model._single else widths
+    weights = tensors["view_weights"]
+    if weights.ndim != 1 or weights.size < n_views or np.any(weights < 0) or not weights[:n_views].all():
+        raise ValueError("its view weights do not fit its views")
+    model.learners_ = []
+    for number in range(metadata["n_dictionaries"]):
+        components = [_check_dictionary(tensors[f"components.{number}.{v}"]) for v in range(weights.size)]
+        for v, scaler in enumerate(model._scalers):
+            _check_dictionary(components[v], scaler.width)
+        if len({array.shape[0] for array in components}) != 1:
+            raise ValueError("its dictionaries do not fit each other")
+        model.learners_.append(_learner(model, components, weights, metadata["history"][number]))
+    n_atoms = model.learners_[0].components_[0].shape[0]
+    if "atom_classes" in tensors:
+        model.atom_classes_ = _check_atom_classes(tensors["atom_classes"], n_atoms, n_classes)
+    model._routes = {}
+    for name, told in metadata["routes"].items():
+        sources = tuple(int(v) for v in name.split("-"))
+        if not set(sources) <= set(range(n_views)):
+            raise ValueError(f"it has a head for views {name}, which it does not have")
+        n_inputs = n_atoms + (sum(widths[v] for v in sources) if model.head == "codes+features" else 0)
+        heads = []
+        for number, alpha in enumerate(told["alphas"]):
+            coef, intercept = (tensors[f"head.{name}.{number}.{part}"] for part in ("coef", "intercept"))
+            if coef.shape != (n_inputs, n_classes) or intercept.shape != (n_classes,):
+                raise ValueError(f"its head for views {name} does not fit its dictionaries")
+            heads.append(Head(coef, intercept, float(alpha)))
+        if len(heads) != len(model.learners_):
+            raise ValueError("it has not as many heads as dictionaries")
+        model._routes[sources] = Route(heads, float(told["sharpness"]))
+    model.n_iter_ = max(learner.n_iter_ for learner in model.learners_)
+
+
+def _learner(model: Any, components: list[Array], weights: Array, history: Any) -> CoupledDictionaryLearning:
+    learner = CoupledDictionaryLearning(
+        components[0].shape[0],
+        n_nonzero_coefs=model.n_nonzero_coefs,
+        max_iter=model.max_iter,
+        pursuit=model.pursuit,
+        normalize="joint",
+        view_weights=weights.tolist(),
+        refit=False,
+    )
+    if not isinstance(history, list) or not all(isinstance(record, dict) for record in history):
+        raise ValueError("its history is not a list of records")
+    learner._keep(components, weights, history)
+    learner.n_features_in_ = [array.shape[1] for array in components]
+    learner._refitted = {}
+    return learner
