@@ -81,7 +81,7 @@ def main() -> None:
     show_codes(left.subplots(N_SHOWN, 1 + N_ATOMS, squeeze=False), model, test[shown], y_test[shown].tolist())
     axis = right.subplots()
     counts = confusion_matrix(y_test, model.predict(test))
-    axis.imshow(np.where(np.eye(10, dtype=bool), 0, counts), cmap="Reds", vmin=0, vmax=4)
+    axis.imshow(np.where(np.eye(10, dtype=bool), 0, counts), cmap="Reds", vmin=0, vmax=8)
     for truth, said in np.argwhere(counts):
         axis.text(said, truth, counts[truth, said], ha="center", va="center")
     axis.set(xlabel="recognised as", ylabel="truth", xticks=range(10), yticks=range(10))

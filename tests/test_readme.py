@@ -26,10 +26,17 @@ def test_the_example_runs_as_printed():
 def test_the_lines_for_images_run_as_printed():
     rng = np.random.default_rng(0)
     names = {name: rng.integers(0, 256, (40, 50, 3), dtype=np.uint8) for name in ("near", "far", "small")}
-    assert len(EXAMPLES_OF_README) == 2
+    assert len(EXAMPLES_OF_README) == 3
     exec(EXAMPLES_OF_README[1], names)
     assert names["fused"].shape == (40, 50, 3)
     assert names["large"].shape == (120, 150, 3)
+
+
+def test_the_lines_for_recognition_run_as_printed(capsys):
+    exec(EXAMPLES_OF_README[2], {})
+    claimed = [float(number) for number in re.findall(r"# .*: ([0-9.]+)\n", EXAMPLES_OF_README[2])]
+    assert len(claimed) == 2
+    np.testing.assert_allclose([float(line) for line in capsys.readouterr().out.split()], claimed, atol=0.02)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
