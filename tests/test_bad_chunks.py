@@ -32,6 +32,14 @@ def n_threads_now():
     return len(os.listdir("/proc/self/task")) - threading.active_count()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def threads_of_libraries(tmp_path_factory):
+    """Zarr and what it stands on start threads of their own at their first use, and keep them."""
+    array = zarr.create_array(tmp_path_factory.mktemp("zarr") / "x", shape=(64, 4), chunks=(1, 4), dtype="float64")
+    array[:] = 1
+    assert array[:].sum() == 256
+
+
 @pytest.fixture(autouse=True)
 def no_thread_left():
     before = n_threads_now()

@@ -18,6 +18,7 @@ TASKS = {
     "BandwidthExtension": ".audio._saving",
     "CoupledClassifier": ".classification._saving",
     "SparseRepresentationClassifier": ".classification._saving",
+    "CrossModalMatcher": ".matching._saving",
 }
 
 

@@ -1,0 +1,6 @@
+"""Cross-modal matching: samples seen in one view find their like in another."""
+
+from ._matcher import CrossModalMatcher
+from ._ranking import mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
+
+__all__ = ["CrossModalMatcher", "mean_average_precision", "mean_reciprocal_rank", "partner_ranks", "rank_k"]

@@ -1,0 +1,198 @@
+"""Rankings and what they are worth: the best of a gallery by blocks, average precision, ranks of partners.
+
+One order holds everywhere: the larger similarity first, and of equal ones the lower number. So ties never depend on
+chance, and the measures see what `match` returns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._views import Array, check_count
+
+Indices = npt.NDArray[np.int64]
+
+
+def order(similarities: Array) -> Indices:
+    """Return the numbers of the columns for each row, best first."""
+    return np.argsort(-similarities, axis=1, kind="stable").astype(np.int64, copy=False)
+
+
+def best(similarities: Array, n: int) -> Indices:
+    """Return the numbers of the n best columns for each row, best first, without sorting the rest."""
+    width = similarities.shape[1]
+    if n >= width:
+        return order(similarities)
+    # Everything above the n-th value is in; of those equal to it, the lowest numbers fill what is left.
+    threshold = np.partition(similarities, width - n, axis=1)[:, width - n, None]
+    above = similarities > threshold
+    equal = similarities == threshold
+    room = n - above.sum(axis=1, keepdims=True)
+    chosen = above | (equal & (np.cumsum(equal, axis=1) <= room))
+    columns = np.nonzero(chosen)[1].reshape(similarities.shape[0], n)
+    inner = order(np.take_along_axis(similarities, columns, axis=1))
+    return np.take_along_axis(columns.astype(np.int64, copy=False), inner, axis=1)
+
+
+def merge(indices: Indices, values: Array, similarities: Array, start: int, n: int) -> tuple[Indices, Array]:
+    """Return the n best of what was found so far and of a further block, whose first column has the number `start`."""
+    found = best(similarities, n)
+    # What was found before comes first, so that equal similarities keep the lower number in front.
+    indices = np.concatenate([indices, found + start], axis=1)
+    values = np.concatenate([values, np.take_along_axis(similarities, found, axis=1)], axis=1)
+    kept = best(values, n)
+    return np.take_along_axis(indices, kept, axis=1), np.take_along_axis(values, kept, axis=1)
+
+
+def check_similarities(similarities: npt.ArrayLike) -> Array:
+    """Return similarities as a table of real numbers without NaN."""
+    table = np.asarray(similarities)
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise ValueError(
+            f"Expected similarities of shape (n_queries, n_gallery) with a gallery of at least 1, got {table.shape}."
+        )
+    if table.dtype.kind not in "fiub":
+        raise TypeError(f"Expected similarities to be real numbers, got dtype {table.dtype}.")
+    if np.isnan(table).any():
+        raise ValueError("Expected similarities without NaN, got some.")
+    return table.astype(np.float64) if table.dtype.kind != "f" else table
+
+
+def _check_labels(labels: npt.ArrayLike, n: int, name: str) -> npt.NDArray[np.generic]:
+    array = np.asarray(labels)
+    if array.shape != (n,):
+        raise ValueError(f"Expected {name} of shape ({n},), one for each sample, got {array.shape}.")
+    return array
+
+
+def average_precisions(similarities: Array, relevant: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """Return the average precision of each row; NaN where nothing is relevant."""
+    hits = np.take_along_axis(relevant, order(similarities), axis=1)
+    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+    count = hits.sum(axis=1)
+    total = np.where(hits, precision, 0.0).sum(axis=1)
+    return np.asarray(np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0))
+
+
+def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = None) -> Indices:
+    """Return the place of each query's partner in its ranking, from 1.
+
+    Parameters
+    ----------
+    similarities : array of shape (n_queries, n_gallery)
+        Larger is more alike.
+    partners : array of shape (n_queries,), optional
+        Number of each query's partner in the gallery; its own number if left out.
+
+    Returns
+    -------
+    array of shape (n_queries,)
+        Of equal similarities the one with the lower number comes first.
+
+    Examples
+    --------
+    >>> from coupledict.matching import partner_ranks
+    >>> partner_ranks([[0.9, 0.1, 0.5], [0.3, 0.3, 0.2]])
+    array([1, 2])
+    """
+    table = check_similarities(similarities)
+    n, width = table.shape
+    places = np.arange(n) if partners is None else np.asarray(partners)
+    if places.shape != (n,) or places.dtype.kind not in "iu":
+        raise ValueError(
+            f"Expected partners to be {n} integers, one a query, got shape {places.shape} of {places.dtype}."
+        )
+    if n and (places.min() < 0 or places.max() >= width):
+        raise ValueError(
+            f"Expected every query to have a partner among the {width} samples of the gallery, got number"
+            f" {places.min() if places.min() < 0 else places.max()}."
+        )
+    own = np.take_along_axis(table, places[:, None], axis=1)
+    before = (table > own) | ((table == own) & (np.arange(width) < places[:, None]))
+    return np.asarray(1 + before.sum(axis=1))
+
+
+def rank_k(similarities: npt.ArrayLike, k: int = 1, partners: npt.ArrayLike | None = None) -> float:
+    """Return the share of queries whose partner is among the first k.
+
+    Parameters
+    ----------
+    similarities, partners
+        As in :func:`partner_ranks`.
+    k : int, default=1
+
+    Returns
+    -------
+    float
+        NaN without queries.
+
+    Examples
+    --------
+    >>> from coupledict.matching import rank_k
+    >>> similarities = [[0.9, 0.1, 0.5], [0.3, 0.3, 0.2]]
+    >>> rank_k(similarities), rank_k(similarities, k=2)
+    (0.5, 1.0)
+    """
+    ranks = partner_ranks(similarities, partners)
+    return float(np.mean(ranks <= check_count(k, "k"))) if ranks.size else float("nan")
+
+
+def mean_reciprocal_rank(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = None) -> float:
+    """Return the mean of 1 / rank of each query's partner; 1 is perfect.
+
+    Parameters
+    ----------
+    similarities, partners
+        As in :func:`partner_ranks`.
+
+    Returns
+    -------
+    float
+        NaN without queries.
+
+    Examples
+    --------
+    >>> from coupledict.matching import mean_reciprocal_rank
+    >>> mean_reciprocal_rank([[0.9, 0.1, 0.5], [0.3, 0.3, 0.2]])
+    0.75
+    """
+    ranks = partner_ranks(similarities, partners)
+    return float(np.mean(1 / ranks)) if ranks.size else float("nan")
+
+
+def mean_average_precision(
+    similarities: npt.ArrayLike, query_labels: npt.ArrayLike, gallery_labels: npt.ArrayLike
+) -> float:
+    """Return the mean over queries of the average precision of the full ranking (mAP).
+
+    The precision of a ranking is averaged over the places at which samples with the query's label stand.
+
+    Parameters
+    ----------
+    similarities : array of shape (n_queries, n_gallery)
+        Larger is more alike; of equal ones that with the lower number comes first.
+    query_labels : array of shape (n_queries,)
+    gallery_labels : array of shape (n_gallery,)
+
+    Returns
+    -------
+    float
+        Queries whose label the gallery does not have are left out; NaN if that leaves none.
+
+    Examples
+    --------
+    >>> from coupledict.matching import mean_average_precision
+    >>> round(mean_average_precision([[0.9, 0.1, 0.5]], ["a"], ["a", "a", "b"]), 3)
+    0.833
+    """
+    table = check_similarities(similarities)
+    wanted = _check_labels(query_labels, table.shape[0], "query_labels")
+    there = _check_labels(gallery_labels, table.shape[1], "gallery_labels")
+    return mean_defined(average_precisions(table, wanted[:, None] == there))
+
+
+def mean_defined(values: npt.NDArray[np.float64]) -> float:
+    """Return the mean of what is not NaN; NaN if all of it is."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")
