@@ -1,8 +1,9 @@
 """A model of an iteration on a cluster: what the workers compute, what the scheduler hands out, what travels.
 
-Assumptions: every worker computes at the speed of one thread here, and reads its chunks at least as fast; the scheduler
-spends the same time on every task and works beside the workers; sums go up the tree at the speed of one network link a
-level, and the dictionary reaches workers in rounds that double; workers are equally fast and none is lost.
+Assumptions: every worker computes at the speed of a thread here beside another one, and reads its chunks at least as
+fast; the scheduler spends the same time on every task and works beside the workers; sums go up the tree at the speed of
+one network link a level, and the dictionary reaches workers in rounds that double; workers are equally fast and none is
+lost.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ ADD_SECONDS_PER_BYTE = 1 / 4e9  # adding up sums is bound by memory
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured here: seconds for a sample, for a task; bytes of the sums of a block, of the dictionary."""
+    """What was measured here.
 
+    Seconds for a sample, by a thread alone and beside another; for a task; bytes of sums and of the dictionary.
+    """
+
+    alone: float
     sample: float
     task: float
     sums: int
@@ -65,7 +70,7 @@ def forecast(costs: Costs, n_samples: int, n_workers: int, rows: int, link: floa
     return Forecast(
         n_blocks=n_blocks,
         n_tasks=n_tasks,
-        computing=min(rounds * together * rows, n_samples) * costs.sample,
+        computing=min(rounds * together * rows, n_samples) * (costs.sample if n_workers > 1 else costs.alone),
         scheduling=n_tasks * costs.task,
         reducing=n_levels * (adding + crossing),
         spreading=math.ceil(math.log2(n_workers + 1)) * costs.recipe / link,
@@ -76,8 +81,9 @@ def forecast(costs: Costs, n_samples: int, n_workers: int, rows: int, link: floa
 def foretell(costs: Costs, measured: dict[int, float], n_samples: int, rows: int) -> None:
     """Print the forecast beside what was measured, and for a large cluster."""
     print(
-        f"\nModel: {1e6 * costs.sample:.3f} s for a million samples and a thread, {1e3 * costs.task:.2f} ms a task,"
-        f" {costs.sums / 1e3:.0f} kB of sums a block, {costs.recipe / 1e3:.0f} kB of dictionary"
+        f"\nModel: {1e6 * costs.alone:.3f} s for a million samples and a thread alone, {1e6 * costs.sample:.3f} s "
+        f"beside another, {1e3 * costs.task:.2f} ms a task, {costs.sums / 1e3:.0f} kB of sums a block,"
+        f" {costs.recipe / 1e3:.0f} kB of dictionary"
     )
     for n_workers, seconds in measured.items():
         told = forecast(costs, n_samples, n_workers, rows, link=4e9)  # processes of one machine

@@ -62,13 +62,13 @@ def write_npy(path: Path, n: int) -> None:
     stored.flush()
 
 
-def learner(n_jobs: int) -> DictionaryLearning:
-    """Return a learner of one iteration over all samples, with all the nonzeros."""
+def learner(n_jobs: int, n_iter: int) -> DictionaryLearning:
+    """Return a learner whose iterations all see all samples, with all the nonzeros."""
     start = np.random.default_rng(1).standard_normal((N_ATOMS, N_FEATURES))
     return DictionaryLearning(
         N_ATOMS,
         n_nonzero_coefs=N_NONZERO,
-        max_iter=1,
+        max_iter=n_iter,
         schedule="constant",
         growth=None,
         init=start,
@@ -78,8 +78,9 @@ def learner(n_jobs: int) -> DictionaryLearning:
 
 
 def iteration_seconds(X: Any, n_jobs: int) -> float:
-    """Return how long an iteration takes."""
-    return float(learner(n_jobs).fit(X).history_[-1]["seconds"])
+    """Return how long an iteration takes; of few samples, the mean of several, so that starting up counts less."""
+    n_iter = int(np.clip(200_000 // X.shape[0], 1, 20))
+    return float(learner(n_jobs, n_iter).fit(X).history_[-1]["seconds"]) / n_iter
 
 
 def open_samples(folder: Path, n: int) -> Any:
@@ -125,7 +126,7 @@ def cluster(n_workers: int) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None) as workers,
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0") as workers,
         Client(workers, set_as_default=False) as client,
     ):
         yield client
@@ -170,19 +171,23 @@ def measure_dask(folder: Path, repeats: int) -> dict[str, list[float]]:
     return seconds
 
 
-def measure_tasks(n_tasks: int = 2000) -> float:
-    """Return what a task costs a scheduler, in seconds: many that do nothing, on one worker."""
-    import dask
+def _count(*values: int) -> int:
+    return len(values)
 
-    def nothing(number: int) -> int:
-        return number
+
+def measure_tasks(n_tasks: int = 2000) -> float:
+    """Return what a task costs a scheduler and a worker, in seconds: one graph of many that do nothing."""
+    from dask.task_spec import Task, TaskRef
 
     with cluster(1) as client:
         seconds = []
-        for _ in range(6):
-            tasks = [dask.delayed(nothing, pure=False)(i) for i in range(n_tasks)]
+        for round_ in range(6):
+            names = [f"nothing-{round_}-{i}" for i in range(n_tasks)]
+            graph = {name: Task(name, abs, 1) for name in names}
+            last = f"all-{round_}"
+            graph[last] = Task(last, _count, *(TaskRef(name) for name in names))
             began = time.perf_counter()
-            client.gather(client.compute(tasks))
+            client.get(graph, last)
             seconds.append(time.perf_counter() - began)
     return statistics.median(seconds[1:]) / n_tasks
 
@@ -260,7 +265,8 @@ def main() -> None:
             if "model" in parts:
                 middle = {name: statistics.median(values) for name, values in seconds.items()}
                 sums, recipe = measure_traffic()
-                costs = Costs(middle["one thread"] / DASK_SIZE, measure_tasks(), sums, recipe)
+                alone, beside = middle["one thread"] / DASK_SIZE, 2 * middle["two threads"] / DASK_SIZE
+                costs = Costs(alone, beside, measure_tasks(), sums, recipe)
                 foretell(costs, {1: middle["one worker"], 2: middle["two workers"]}, DASK_SIZE, CHUNK)
     finally:
         if options.folder is None:

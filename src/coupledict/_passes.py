@@ -519,7 +519,7 @@ def statistics(
                     level,
                 )
         workspaces.take_back(workspace)
-        worst = start + np.argsort(-energy, kind="stable")[:n_worst]
+        worst = start + np.argsort(-energy, kind="stable")[:n_worst] if n_worst else np.empty(0, np.int64)
         sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
         return own, np.array([energy.sum(), part.indices.size]), np.stack([worst, energy[worst - start]]), sizes
 
