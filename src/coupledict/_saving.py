@@ -149,7 +149,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     tensors, metadata = read_model(path)
     try:
         return _rebuild(tensors, metadata)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"Expected {os.fspath(path)!r} to hold a complete model, but {error}.") from error
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
+from .. import _whole_file
+from .._whole_file import new_file
 from ._frames import NARROW_RATE, RATE, Floats
 from ._signals import check_rate
 
@@ -104,27 +103,8 @@ def check_source(path: str | os.PathLike[str]) -> None:
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Say before the work begins whether a sound can be written to a path.
-
-    Raises
-    ------
-    ValueError
-        Where the suffix names no format.
-    OSError
-        Where the file exists and `force` is not set, or where its folder is missing or closed to us.
-    """
-    file = Path(path)
-    if file.suffix.lower() not in FORMATS:
-        raise ValueError(f"Expected an output file ending in {', '.join(FORMATS)}, got '{file}'.")
-    if file.is_dir():
-        raise IsADirectoryError(f"Expected an output file, got the folder '{file}'.")
-    if file.exists() and not force:
-        raise FileExistsError(f"'{file}' exists already; give another name, or --force (force=True) to replace it.")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"Expected the folder '{file.parent}' for the output to exist; make it first.")
-    if not os.access(file.parent, os.W_OK):
-        raise PermissionError(f"Expected the folder '{file.parent}' to be writable; choose another.")
-    return file
+    """Say before the work begins whether a sound can be written to a path."""
+    return _whole_file.check_output(path, FORMATS, force=force)
 
 
 def write_blocks(
@@ -139,22 +119,10 @@ def write_blocks(
     if subtype not in FINE or not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
     limited = subtype not in ("FLOAT", "DOUBLE")
-    target = Path(os.path.realpath(path))  # a link stays a link
-    temporary = target.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
     n_cut = 0
-    try:
-        with open(temporary, "xb+") as file:
-            with soundfile.SoundFile(file, "w", rate, n_channels, subtype, format=kind) as sound:
-                for block in blocks:
-                    if limited:
-                        n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile cuts them
-                    sound.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with new_file(path) as file, soundfile.SoundFile(file, "w", rate, n_channels, subtype, format=kind) as sound:
+        for block in blocks:
+            if limited:
+                n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile cuts them
+            sound.write(block)
     return n_cut

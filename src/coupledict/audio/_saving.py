@@ -6,17 +6,16 @@ nothing that can be measured; model files know no such numbers, so four of them 
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from .._learner import CoupledDictionaryLearning
+from .._task_files import begin_task, describe_task, load_task, pack_half, unpack_half
 from .._views import Array
-from ..model_io import JSON, ModelFileError, read_model, write_model
+from ..model_io import write_model
 from ._frames import N_HIGH
 
 if TYPE_CHECKING:
@@ -27,17 +26,12 @@ FRONT = ("low_mean", "projection", "high_mean", "basis")
 
 def save(model: BandwidthExtension, path: str | os.PathLike[str], *, half: bool = False) -> None:
     """Write a fitted model; with `half` in half precision."""
-    from .. import __version__
-
     learners = model.learners_
     tensors: dict[str, Array] = {name: getattr(model, f"{name}_") for name in FRONT}
     tensors["low_atoms"] = np.stack([learner.components_[0] for learner in learners])
     tensors["high_atoms"] = np.stack([learner.components_[1] for learner in learners])
     tensors["refitted"] = np.stack([learner._refitted[(0,)][1] for learner in learners])
-    metadata: dict[str, JSON] = {
-        "estimator": "BandwidthExtension",
-        "version": __version__,
-        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+    metadata = describe_task(model) | {
         "n_samples": int(model.n_samples_),
         "ceiling": float(model.ceiling_),
         "constant": float(model.constant_),
@@ -45,54 +39,23 @@ def save(model: BandwidthExtension, path: str | os.PathLike[str], *, half: bool 
     }
     if half:
         metadata["half"] = {name: list(array.shape) for name, array in tensors.items()}
-        tensors = {name: _pack(array) for name, array in tensors.items()}
+        tensors = {name: pack_half(array) for name, array in tensors.items()}
     tensors["view_weights"] = np.stack([learner.view_weights_ for learner in learners])
     write_model(path, tensors, metadata)
 
 
-def _pack(array: Array) -> npt.NDArray[np.int64]:
-    """Return an array as half-precision numbers, four to an integer."""
-    halves = np.zeros(-(-array.size // 4) * 4, "<f2")
-    halves[: array.size] = array.ravel()
-    return halves.view("<i8").astype(np.int64)
-
-
-def _unpack(words: Array, shape: list[int]) -> npt.NDArray[np.float32]:
-    """Return what `_pack` packed."""
-    halves = words.astype("<i8").view("<f2")
-    return halves[: math.prod(shape)].astype(np.float32).reshape(shape)
-
-
-def _plain(value: Any) -> JSON:
-    """Return a parameter as JSON can hold it; a random generator, which it cannot, becomes None."""
-    if isinstance(value, np.integer | np.floating | np.bool_):
-        value = value.item()
-    return value if isinstance(value, bool | int | float | str) else None
-
-
 def load(path: str | os.PathLike[str]) -> BandwidthExtension:
     """Read a model."""
-    tensors, metadata = read_model(path)
-    try:
-        return rebuild(tensors, metadata)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"Expected {os.fspath(path)!r} to hold a complete model, but {error}.") from error
+    return load_task(path, rebuild)
 
 
 def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> BandwidthExtension:
     """Make a model of what its file holds; a file that contradicts itself raises one of the errors `load` expects."""
     from ._bandwidth import BandwidthExtension
 
-    if metadata["estimator"] != "BandwidthExtension":
-        raise ValueError(f"it holds a {metadata['estimator']!r}, not a BandwidthExtension")
-    parameters = metadata["parameters"]
-    unknown = sorted(set(parameters) - set(inspect.signature(BandwidthExtension).parameters))
-    if unknown:
-        raise ValueError(f"it has unknown parameters {unknown}")
-    model = BandwidthExtension(**parameters)
-    model._check_parameters()
+    model = begin_task(BandwidthExtension, metadata)
     for name, shape in metadata.get("half", {}).items():
-        tensors[name] = _unpack(tensors[name], shape)
+        tensors[name] = unpack_half(tensors[name], shape)
     _check_tensors(tensors, model)
     for name in FRONT:
         setattr(model, f"{name}_", tensors[name])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import Any
 
 import numpy as np
 
 from .._learner import CoupledDictionaryLearning
+from .._task_files import begin_task, describe_classes, describe_task, read_classes
 from .._views import Array
 from ..model_io import JSON, write_model
 from ._coupled import CoupledClassifier, Route
@@ -21,30 +21,10 @@ ESTIMATORS = {cls.__name__: cls for cls in (CoupledClassifier, SparseRepresentat
 
 def _metadata(model: Any, **more: JSON) -> dict[str, JSON]:
     """Return what both kinds of model have to tell."""
-    from .. import __version__
-
-    classes = model.classes_.tolist()
-    if not all(isinstance(label, bool | int | float | str) for label in classes):
-        raise TypeError(f"Expected labels that are numbers or strings, which a file can hold, got {classes[0]!r}.")
-    metadata: dict[str, JSON] = {
-        "estimator": type(model).__name__,
-        "version": __version__,
-        "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
-        "classes": classes,
-        "classes_dtype": "object" if model.classes_.dtype.kind == "O" else model.classes_.dtype.str,
-        **more,
-    }
+    metadata = describe_task(model) | describe_classes(model.classes_) | more
     if hasattr(model, "feature_names_in_"):
         metadata["feature_names_in"] = [str(name) for name in model.feature_names_in_]
     return metadata
-
-
-def _plain(value: Any) -> JSON:
-    """Return a parameter as JSON can hold it; class weights and generators, which it cannot, become None."""
-    if isinstance(value, np.integer | np.floating | np.bool_):
-        value = value.item()
-    finite = not isinstance(value, float) or np.isfinite(value)
-    return value if isinstance(value, bool | int | float | str) and finite else None
 
 
 def _scaling(scaler: Scaler, v: int) -> dict[str, Array]:
@@ -87,26 +67,15 @@ def save_coupled(model: CoupledClassifier, path: str | os.PathLike[str]) -> None
 
 def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CoupledClassifier | SparseRepresentationClassifier:
     """Make a model of what its file holds; a file that contradicts itself raises one of the errors `load` expects."""
-    cls = ESTIMATORS[metadata["estimator"]]
-    parameters = metadata["parameters"]
-    unknown = sorted(set(parameters) - set(inspect.signature(cls).parameters))
-    if unknown:
-        raise ValueError(f"it has unknown parameters {unknown}")
-    model = cls(**parameters)
-    model._check_parameters()
-    dtype = metadata["classes_dtype"]
-    if np.dtype(dtype).kind not in "biufUO":
-        raise ValueError(f"its labels are of the kind {dtype!r}")
-    model.classes_ = np.array(metadata["classes"], dtype=dtype)
-    if model.classes_.ndim != 1 or model.classes_.size < 2:
-        raise ValueError("it has fewer than two classes")
+    model: Any = begin_task(ESTIMATORS[metadata["estimator"]], metadata)
+    model.classes_ = read_classes(metadata)
     build = _coupled if isinstance(model, CoupledClassifier) else _residuals
     build(model, tensors, metadata)
     if "feature_names_in" in metadata:
         model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
         if model.feature_names_in_.shape != (model.n_features_in_,):
             raise ValueError("its feature names do not fit its features")
-    return model
+    return model  # type: ignore[no-any-return]
 
 
 def _read_scaling(tensors: dict[str, Array], v: int) -> Scaler:

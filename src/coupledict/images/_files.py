@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import _whole_file
 from .._whole_file import replace_file
 
 TIFF = (".tif", ".tiff")
@@ -144,28 +145,8 @@ def _read_tiff(file: Path) -> Picture:
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Say before the work begins whether an image can be written to a path.
-
-    Raises
-    ------
-    ValueError
-        Where the suffix names no format.
-    OSError
-        Where the file exists and `force` is not set, or where its folder is missing or closed to us.
-    """
-    file = Path(path)
-    if file.suffix.lower() not in FORMATS:
-        raise ValueError(f"Expected an output file ending in {', '.join(FORMATS)}, got '{file}'.")
-    if file.is_dir():
-        raise IsADirectoryError(f"Expected an output file, got the folder '{file}'.")
-    if file.exists() and not force:
-        raise FileExistsError(f"'{file}' exists already; give another name, or --force to replace it.")
-    folder = file.parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"Expected the folder '{folder}' for the output to exist; make it first.")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"Expected the folder '{folder}' to be writable; choose another or change its rights.")
-    return file
+    """Say before the work begins whether an image can be written to a path."""
+    return _whole_file.check_output(path, FORMATS, force=force)
 
 
 def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool = False, quality: int = 95) -> None:

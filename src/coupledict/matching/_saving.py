@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._saving import _plain
+from .._task_files import begin_task, describe_classes, describe_task, load_task, read_classes
 from .._views import Array
-from ..model_io import JSON, ModelFileError, read_model, write_model
+from ..model_io import write_model
 from ._mapped import LABELS, Member, Target
 from ._whitening import Whitening
 
@@ -20,13 +19,7 @@ if TYPE_CHECKING:
 
 def save(model: CrossModalMatcher, path: str | os.PathLike[str]) -> None:
     """Write a fitted matcher."""
-    from .. import __version__
-
-    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
-    metadata: dict[str, JSON] = {
-        "estimator": "CrossModalMatcher",
-        "version": __version__,
-        "parameters": parameters,
+    metadata = describe_task(model) | {
         "n_views": len(model.n_features_in_),
         "n_members": len(model._members),
         "turned": [whitening.axes is not None for whitening in model._whitenings],
@@ -34,8 +27,7 @@ def save(model: CrossModalMatcher, path: str | os.PathLike[str]) -> None:
     tensors: dict[str, Array] = {"weights": model._members[0].weights}
     if model._prior is not None:
         tensors["prior"] = model._prior
-        metadata["classes"] = _plain_classes(model.classes_)
-        metadata["classes_dtype"] = str(model.classes_.dtype)
+        metadata |= describe_classes(model.classes_)
     for v, whitening in enumerate(model._whitenings):
         tensors |= {f"mean.{v}": whitening.mean, f"gains.{v}": whitening.gains}
         if whitening.axes is not None:
@@ -48,34 +40,16 @@ def save(model: CrossModalMatcher, path: str | os.PathLike[str]) -> None:
     write_model(path, tensors, metadata)
 
 
-def _plain_classes(classes: Array) -> list[JSON]:
-    names: list[JSON] = classes.tolist()
-    if not all(isinstance(name, str | int | float | bool) for name in names):
-        raise TypeError(f"Expected labels that are numbers or strings, to save them, got dtype {classes.dtype}.")
-    return names
-
-
 def load(path: str | os.PathLike[str]) -> CrossModalMatcher:
     """Read a matcher."""
-    tensors, metadata = read_model(path)
-    try:
-        return rebuild(tensors, metadata)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"Expected {os.fspath(path)!r} to hold a complete model, but {error}.") from error
+    return load_task(path, rebuild)
 
 
 def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CrossModalMatcher:
     """Make a matcher of what its file holds; a file that contradicts itself raises one of the errors `load` expects."""
     from ._matcher import CrossModalMatcher
 
-    if metadata["estimator"] != "CrossModalMatcher":
-        raise ValueError(f"it holds a {metadata['estimator']!r}, not a CrossModalMatcher")
-    parameters = metadata["parameters"]
-    unknown = sorted(set(parameters) - set(inspect.signature(CrossModalMatcher).parameters))
-    if unknown:
-        raise ValueError(f"it has unknown parameters {unknown}")
-    model = CrossModalMatcher(**parameters)
-    model._check_parameters()
+    model = begin_task(CrossModalMatcher, metadata)
     n_views, n_members = metadata["n_views"], metadata["n_members"]
     if not isinstance(n_views, int) or not isinstance(n_members, int) or n_views < 2 or n_members < 1:
         raise ValueError(f"it claims {n_views!r} views and {n_members!r} dictionaries")
@@ -108,8 +82,8 @@ def _whitening(tensors: dict[str, Array], v: int, *, turned: bool) -> Whitening:
 def _labels(tensors: dict[str, Array], metadata: dict[str, Any]) -> tuple[Array | None, Array | None]:
     if "classes" not in metadata:
         return None, None
-    classes, prior = np.array(metadata["classes"], dtype=metadata["classes_dtype"]), tensors["prior"]
-    if classes.ndim != 1 or classes.shape != prior.shape:
+    classes, prior = read_classes(metadata), tensors["prior"]
+    if classes.shape != prior.shape:
         raise ValueError("its classes do not fit their shares")
     return classes, prior
 
