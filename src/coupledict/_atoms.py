@@ -65,6 +65,9 @@ class AtomGroup:
     def normalize(self, which: npt.NDArray[Any]) -> None:
         """Bring some atoms to norm 1; zero atoms stay zero."""
         chosen = self.atoms[which]
+        top = np.abs(chosen).max(axis=1, initial=0)
+        extreme = (top > 1e100) | ((top < 1e-100) & (top > 0))  # squares of these would not be numbers any more
+        chosen[extreme] /= top[extreme, None]
         squares = np.stack([np.sum(chosen[:, self.columns(i)] ** 2, axis=1) for i in range(len(self.views))])
         if self.joint:
             norms = np.sqrt(self.weights @ squares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -19,7 +20,7 @@ from ._atoms import AtomGroup
 from ._checkpoint import Checkpoint, Saved
 from ._code_files import CodeFile
 from ._data import Chunked, Data, InMemory
-from ._loop import Loop, Record, Settings, State, Stream, components_of, make_record
+from ._loop import LARGEST, Loop, Record, Settings, State, Stream, components_of, make_record
 from ._passes import Samples, count_jobs
 from ._progress import Progress
 from ._pursuit import Coder, Recipe, as_csr, check_pursuit, count_unreached, warn_if_unreached
@@ -124,11 +125,13 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         check_choice(self.normalize, "normalize", ("views", "joint"))
         check_choice(self.coupling, "coupling", ("code", "support"))
 
-    def _weights(self, data: Data) -> npt.NDArray[np.float64]:
+    def _weights(self, data: Data, scale: float) -> npt.NDArray[np.float64]:
+        """Return the weights of the views; `scale` is what their samples were multiplied by."""
         if isinstance(self.view_weights, str):
             check_choice(self.view_weights, "view_weights", ("balanced",))
             sizes = data.mean_energies(count_jobs(self.n_jobs))
-            return np.array([1 / size if size > 0 else 1.0 for size in sizes])
+            squared = float(np.clip(scale, 1e-150, 1e150)) ** 2
+            return np.array([squared / size if size > 0 else 1.0 for size in sizes])
         weights = check_weights(self.view_weights, len(data.widths))
         if not weights.any():
             raise ValueError("Expected a positive weight for at least one view, got only zeros.")
@@ -191,9 +194,11 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
                 " memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
             )
         n_jobs = count_jobs(self.n_jobs)
+        scale = data.scale() if isinstance(data, InMemory) else 1.0
+        data = data.scaled(scale) if isinstance(data, InMemory) else data
         if saved is None:
             rng = generator(self.random_state)
-            weights = self._weights(data)
+            weights = self._weights(data, scale)
             groups = self._start(data, weights, rng, go_on=self.warm_start)
         else:
             saved.check(data)
@@ -201,7 +206,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             groups = self._group(saved.atoms, weights)
             for group in groups:  # as they were, to the last bit
                 group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views])
-        settings = self._settings(data, update, weights, groups[0].atoms.shape[0], n_jobs)
+        settings = self._settings(data, update, weights, groups[0].atoms.shape[0], n_jobs, scale)
         loop = Loop(data, groups, settings) if saved is None else Loop(
             data, groups, settings, saved.history, saved.position
         )  # fmt: skip
@@ -221,7 +226,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "_stream"):
             del self._stream  # batches go on from these dictionaries
         try:
-            self._after_fit(data, rng, n_jobs)
+            self._after_fit(data, rng, n_jobs, scale)
         except KeyboardInterrupt:
             warnings.warn(
                 "The fit was interrupted after its last iteration; predict will use the dictionaries as learned.",
@@ -230,7 +235,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             )
 
     def _settings(
-        self, data: Data, update: Update, weights: npt.NDArray[np.float64], n_components: int, n_jobs: int
+        self, data: Data, update: Update, weights: npt.NDArray[np.float64], n_components: int, n_jobs: int, scale: float
     ) -> Settings:
         """Return what the loop needs to know."""
         # Growing samples are the companion of the statistics update; its rivals are what they are without.
@@ -241,14 +246,19 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
             update=update,
             limits=sparsity_limits(self.schedule, limit, self.max_iter, has_tol=has_tol, growing=growth is not None),
             sizes=sample_sizes(growth, data.n_samples, self.max_iter, n_components, has_tol=has_tol),
-            tol=self.tol,
+            tol=self._scaled_tol(scale),
             pursuit=self.pursuit,
             coupling=self.coupling,
             weights=weights,
             unused=check_unused(self.unused_atoms),
             stop_tol=self.stop_tol,
             n_jobs=n_jobs,
+            scale=scale,
         )
+
+    def _scaled_tol(self, scale: float) -> float | None:
+        """Return the tolerance for samples that were multiplied by `scale`."""
+        return None if self.tol is None else min(check_tol(self.tol) * scale * scale, LARGEST)
 
     def _learn_more(self, views: list[Array], forgetting: float, batch: Chosen | None = None) -> None:
         """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
@@ -273,13 +283,24 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         stream, dtype = self._stream, self._view_components[0].dtype
         n_jobs = count_jobs(self.n_jobs)
         began = time.perf_counter()
-        coder = self._coder(list(range(len(views))), dtype, views[0].shape[0], n_jobs)
+        if stream.scale != 1:
+            chosen = views if batch is None else [np.asarray(view[batch.samples]) for view in views]
+            views, batch = InMemory(chosen).scaled(stream.scale).views, None
+        recipe = self._recipe(list(range(len(views))), dtype, views[0].shape[0])
+        coder = dataclasses.replace(recipe, tol=self._scaled_tol(stream.scale)).coder(n_jobs)
         found = self._batch_statistics(coder, Samples(views, dtype, batch), n_jobs)
         stream.absorb(found, forgetting)
         seconds = (self.history_[-1]["seconds"] if self.history_ else 0.0) + time.perf_counter() - began
         energies = np.zeros(len(views))
         record = make_record(
-            found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, coder.n_nonzero, seconds
+            found.n_samples,
+            found.energy,
+            found.n_nonzeros,
+            energies,
+            found.uses,
+            coder.n_nonzero,
+            seconds,
+            stream.scale,
         )
         del record["view_errors"]
         n_iter = self.n_iter_ + 1
@@ -291,10 +312,12 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
     def _begin(self, data: InMemory, rng: np.random.Generator) -> None:
         """Start learning from batches, from the dictionaries that are there if there are any."""
         known = hasattr(self, "components_")
-        weights = self.view_weights_ if known else self._weights(data)
+        scale = 1.0 if self.pursuit == "lasso" else data.scale()  # its penalty has a scale of its own
+        data = data.scaled(scale)
+        weights = self.view_weights_ if known else self._weights(data, scale)
         dtype = self._view_components[0].dtype if known else data.dtype
         groups = self._start(data, weights, rng, go_on=True)
-        self._stream = Stream(groups)
+        self._stream = Stream(groups, scale)
         n_iter = self.n_iter_ if known else 0
         self._keep(components_of(groups, dtype), weights, self.history_ if known else [])
         self.n_iter_ = n_iter
@@ -308,7 +331,7 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
         self.history_ = history
         self.n_iter_ = len(history)
 
-    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int) -> None:
+    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int, scale: float = 1.0) -> None:
         """Do what a learner adds once the dictionaries are there."""
 
     def _recipe(self, present: list[int], dtype: np.dtype[Any], n_samples: int) -> Recipe:

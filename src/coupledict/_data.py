@@ -98,6 +98,10 @@ class Chunked(Data):
         """Write the codes of the only group of views to a file, a part for each block."""
 
 
+#: Powers of two between which the largest number of all samples may lie without harm to sums of squares of squares.
+SAFE_EXPONENTS = {np.dtype(np.float32): (-40, 40), np.dtype(np.float64): (-300, 300)}
+
+
 class InMemory(Data):
     """Arrays, read row by row in any order."""
 
@@ -107,6 +111,22 @@ class InMemory(Data):
         self.present, self.n_views = list(range(len(views))), len(views)
         self.widths = [int(view.shape[1]) for view in views]
         self.dtype = common_dtype(views)
+
+    def scale(self) -> float:
+        """Return a power of two that brings the samples to where no sum over them over- or underflows; 1 as a rule."""
+        tops = [np.abs([view.max(), view.min()]).max() for view in self.views if view.dtype.kind == "f" and view.size]
+        top = float(max(tops, default=1.0))
+        if not np.isfinite(top) or top == 0:
+            return 1.0
+        exponent = int(np.frexp(top)[1])
+        low, high = SAFE_EXPONENTS[self.dtype]
+        return 1.0 if low <= exponent <= high else float(np.ldexp(1.0, min(-exponent, 1020)))
+
+    def scaled(self, scale: float) -> InMemory:
+        """Return the samples multiplied by a number."""
+        if scale == 1:
+            return self
+        return InMemory([(np.asarray(view, np.float64) * scale).astype(self.dtype) for view in self.views])
 
     def mean_energies(self, n_jobs: int) -> list[float]:
         """Return the mean squared norm of the samples of each view."""

@@ -291,7 +291,7 @@ class CoupledDictionaryLearning(ViewLearner):
             raise ValueError("Expected at least one view in Xs, got an empty list.")
         return views
 
-    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int) -> None:
+    def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int, scale: float = 1.0) -> None:
         self._refitted = {}
         if self.refit and self.coupling == "code" and len(data.widths) > 1:
             self._refitted = _predict.refit(
@@ -299,7 +299,7 @@ class CoupledDictionaryLearning(ViewLearner):
                 self.components_,
                 self.view_weights_,
                 n_nonzero=self.n_nonzero_coefs,
-                tol=self.tol,
+                tol=self._scaled_tol(scale),
                 pursuit=self.pursuit,
                 alpha=float(self.refit_alpha),
                 n_jobs=n_jobs,

@@ -21,6 +21,8 @@ from ._unused import UnusedRule
 from ._updates import CodeUpdate, Statistics, SumUpdate, Update
 from ._views import Array
 
+LARGEST = float(np.finfo(np.float64).max)  # what a file can hold instead of infinity
+
 Record: TypeAlias = dict[str, Any]
 
 
@@ -38,6 +40,7 @@ class Settings:
     unused: UnusedRule
     stop_tol: float
     n_jobs: int
+    scale: float = 1.0  # what the samples were multiplied by
 
 
 @dataclass(frozen=True)
@@ -88,32 +91,47 @@ def make_record(
     uses: npt.NDArray[np.int64],
     limit: int,
     seconds: float,
+    scale: float = 1.0,
 ) -> Record:
-    """Return the entry of the history for one iteration, in plain Python numbers."""
+    """Return the entry of the history for one iteration, in plain Python numbers.
+
+    Energies are those of samples that were multiplied by `scale`; the record is of the samples as they were.
+    """
     n = max(n_samples, 1)
     return {
         "seconds": seconds,
         "limit": limit,
         "n_samples": n_samples,
         "mean_nonzeros": n_nonzeros / n,
-        "objective": energy,
-        "error": float(np.sqrt(energy)) / n,
-        "rms": float(np.sqrt(energy / n)),
-        "view_errors": [float(np.sqrt(left)) / n for left in view_energies],
+        "objective": min(energy / scale / scale, LARGEST),
+        "error": float(np.sqrt(energy)) / n / scale,
+        "rms": float(np.sqrt(energy / n)) / scale,
+        "view_errors": [float(np.sqrt(left)) / n / scale for left in view_energies],
         "unused": int(np.count_nonzero(uses == 0)),
     }
+
+
+def check_sums(found: _passes.Statistics) -> _passes.Statistics:
+    """Return the sums of a pass; raise where they left the range of numbers."""
+    if not all(np.isfinite(array).all() for sums in found.sums for array in (sums.a, sums.b)):
+        raise ValueError(
+            "Sums over the codes of X exceed the range of its number type. Multiply X by a small number, or give it as"
+            " float64."
+        )
+    return found
 
 
 class Stream:
     """Running sums over batches, and the atoms that follow them."""
 
-    def __init__(self, groups: list[AtomGroup]) -> None:
-        self.groups = groups
+    def __init__(self, groups: list[AtomGroup], scale: float = 1.0) -> None:
+        self.groups, self.scale = groups, scale  # samples are multiplied by `scale`
         self.n_batches = 0
         self.sums: list[Sums] = []
 
     def absorb(self, found: _passes.Statistics, forgetting: float) -> None:
         """Add the sums of one batch, let older ones fade, and sweep over the atoms."""
+        check_sums(found)
         self.n_batches += 1
         keep = (1 - 1 / self.n_batches) ** 2 * (1 - forgetting)
         if self.sums:
@@ -210,6 +228,7 @@ class Loop:
                     outcome.uses,
                     int(settings.limits[position.iteration]),
                     seconds,
+                    settings.scale,
                 )
             )
             position.place = place
@@ -252,7 +271,7 @@ class Loop:
         return outcome
 
     def _update_from_sums(self, update: SumUpdate, recipe: Recipe, part: Part | None, n_worst: int) -> _Outcome:
-        found = self.data.statistics(recipe, part, self.settings.n_jobs, n_worst=n_worst)
+        found = check_sums(self.data.statistics(recipe, part, self.settings.n_jobs, n_worst=n_worst))
         n_views = len(self.data.widths)
         energies = np.zeros(n_views)
         for group, sums in zip(self.groups, found.sums, strict=True):

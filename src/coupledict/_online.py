@@ -188,7 +188,8 @@ n_jobs, random_state
         if self.pursuit == "lasso":
             self._refitted = {}
         else:
-            self._after_fit(data, rng, _passes.count_jobs(self.n_jobs))
+            scale = self._stream.scale
+            self._after_fit(data.scaled(scale), rng, _passes.count_jobs(self.n_jobs), scale)
         return self
 
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:

@@ -82,7 +82,7 @@ def save_learner(learner: Any, path: str | os.PathLike[str]) -> None:
         metadata["feature_names_in"] = [str(name) for name in learner.feature_names_in_]
     stream = getattr(learner, "_stream", None)
     if stream is not None:
-        metadata["stream"] = {"n_batches": stream.n_batches, "n_iter": learner.n_iter_}
+        metadata["stream"] = {"n_batches": stream.n_batches, "n_iter": learner.n_iter_, "scale": stream.scale}
         for g, group in enumerate(stream.groups):
             tensors[f"stream.atoms.{g}"] = group.atoms
         for g, sums in enumerate(stream.sums):
@@ -98,10 +98,12 @@ def _rebuild_stream(learner: Any, tensors: dict[str, Array], metadata: dict[str,
     groups = learner._group(
         [np.asarray(array, np.float64) for array in learner._view_components], learner.view_weights_
     )
-    stream = Stream(groups)
+    stream = Stream(groups, float(metadata["stream"]["scale"]))
     stream.n_batches, n_iter = int(metadata["stream"]["n_batches"]), int(metadata["stream"]["n_iter"])
     if not 0 < stream.n_batches <= n_iter:
         raise ValueError(f"it claims {stream.n_batches} batches in {n_iter} iterations")
+    if not (np.isfinite(stream.scale) and stream.scale > 0):
+        raise ValueError(f"it claims that its batches were multiplied by {stream.scale}")
     for g, group in enumerate(groups):
         atoms, a, b = (tensors[f"stream.{part}.{g}"] for part in ("atoms", "a", "b"))
         n_atoms = group.atoms.shape[0]

@@ -160,7 +160,8 @@ warm_start, n_jobs, random_state, verbose, callback
 
     def _validate(self, X: object, *, reset: bool) -> Array:
         kinds = [np.float64, np.float32]
-        return np.asarray(validate_data(self, X, dtype=kinds, reset=reset, ensure_min_features=1))
+        with np.errstate(over="ignore", invalid="ignore"):  # it adds up all numbers, and looks closer if that overflows
+            return np.asarray(validate_data(self, X, dtype=kinds, reset=reset, ensure_min_features=1))
 
     @property
     def _view_components(self) -> list[Array]:

@@ -1,0 +1,130 @@
+"""Samples near the ends of the range of numbers: what is learned from them is what is learned from any others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from learners import UPDATES, make, planted_views
+
+from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, load
+from coupledict._data import InMemory
+
+EXPONENTS = [(np.float32, -100), (np.float32, 90), (np.float32, 122), (np.float64, -950), (np.float64, 500),
+             (np.float64, 1015)]  # fmt: skip
+extremes = pytest.mark.parametrize(("dtype", "exponent"), EXPONENTS)
+
+
+@pytest.fixture
+def Xs(rng):
+    return planted_views(rng)[0]
+
+
+def moved(Xs, dtype, exponent):
+    """The samples in a number type, and the same ones multiplied by a power of two."""
+    plain = [X.astype(dtype) for X in Xs]
+    return plain, [np.ldexp(X, exponent) for X in plain]
+
+
+@extremes
+@pytest.mark.parametrize("update", UPDATES)
+def test_dictionaries_do_not_depend_on_the_scale(Xs, dtype, exponent, update):
+    plain, far = moved(Xs, dtype, exponent)
+    one, other = (make(update=update, unused_atoms="late").fit(views) for views in (plain, far))
+    for a, b in zip(one.components_, other.components_, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_array_equal(a, b)
+    for sources, targets in one._refitted.items():
+        for view, atoms in targets.items():
+            np.testing.assert_array_equal(atoms, other._refitted[sources][view])
+    for record, as_moved in zip(one.history_, other.history_, strict=True):
+        assert as_moved["rms"] == np.ldexp(record["rms"], exponent)
+        assert np.isfinite(as_moved["objective"])
+
+
+@extremes
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_a_tolerance_has_the_scale_of_the_samples(Xs, dtype, exponent, weights):
+    if weights == "balanced":
+        exponent = int(np.clip(exponent, -400, 400))  # the weights themselves have to be numbers
+    elif abs(exponent) > 505:
+        exponent = 505 if exponent > 0 else -505  # and so does the tolerance, which is a square
+    plain, far = moved(Xs, dtype, exponent)
+    tol = 0.5
+    far_tol = tol if weights == "balanced" else float(np.ldexp(tol, 2 * exponent))
+    one = make(tol=tol, n_nonzero_coefs=None, view_weights=weights).fit(plain)
+    other = make(tol=far_tol, n_nonzero_coefs=None, view_weights=weights).fit(far)
+    assert [r["mean_nonzeros"] for r in one.history_] == [r["mean_nonzeros"] for r in other.history_]
+    for a, b in zip(one.components_, other.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@extremes
+def test_batches(Xs, dtype, exponent, tmp_path):
+    plain, far = moved(Xs, dtype, exponent)
+    one, other = (OnlineDictionaryLearning(12, n_nonzero_coefs=2, random_state=0) for _ in range(2))
+    for start in range(0, 300, 60):
+        rows = slice(start, start + 60)
+        one.partial_fit([X[rows] for X in plain])
+        other.partial_fit([X[rows] for X in far])
+        other.save(tmp_path / "model")
+        other = load(tmp_path / "model")
+    for a, b in zip(one.components_, other.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    one, other = (
+        OnlineDictionaryLearning(12, n_nonzero_coefs=2, batch_size=40, max_iter=9, random_state=0).fit(views)
+        for views in (plain, far)
+    )
+    for a, b in zip(one.components_, other.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one._refitted[(0,)][1], other._refitted[(0,)][1])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_giant_among_the_samples(Xs, dtype):
+    Xs = [X.astype(dtype) for X in Xs]
+    Xs[0][7] = np.finfo(dtype).max / 4
+    learner = make().fit(Xs)
+    assert all(np.isfinite(D).all() for D in learner.components_)
+    assert all(np.isfinite(record["objective"]) for record in learner.history_)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 1.7e308])
+def test_denormal_and_largest_numbers(rng, value):
+    X = value * rng.choice([-1.0, 0.0, 1.0], (100, 6))
+    learner = DictionaryLearning(8, n_nonzero_coefs=2, random_state=0).fit(X)
+    assert np.isfinite(learner.components_).all()
+    np.testing.assert_allclose(np.linalg.norm(learner.components_, axis=1), 1)
+
+
+def test_starting_atoms_of_any_size(Xs):
+    start = [np.full((12, X.shape[1]), 1e200) + 1e200 * np.eye(12, X.shape[1]) for X in Xs]
+    small = [array * 1e-210 * 1e-190 for array in start]
+    for init in (start, small):
+        learner = CoupledDictionaryLearning(12, n_nonzero_coefs=2, init=init, max_iter=2, random_state=0).fit(Xs)
+        assert all(np.isfinite(D).all() for D in learner.components_)
+
+
+def test_ordinary_samples_are_left_as_they_are(Xs):
+    data = InMemory(Xs)
+    assert data.scale() == 1
+    assert data.scaled(1.0) is data
+    assert InMemory([np.zeros((3, 2))]).scale() == 1
+    assert InMemory([np.zeros((0, 2))]).scale() == 1
+    assert InMemory([np.array([[np.nan, 1e300]])]).scale() == 1  # refused later, with a better sentence
+    assert InMemory([np.array([[2**62]])]).scale() == 1
+
+
+def test_sums_that_overflow_are_refused_and_change_nothing(Xs):
+    far = [(1e25 * X).astype(np.float32) for X in Xs]
+    chunks = [[X[:150] for X in far], [X[150:] for X in far]]
+    with pytest.raises(ValueError, match="exceed the range of its number type"):
+        make().fit(chunks)
+    learner = OnlineDictionaryLearning(12, n_nonzero_coefs=2, random_state=0)
+    learner.partial_fit([X.astype(np.float32) for X in Xs])
+    before = [D.copy() for D in learner.components_]
+    with pytest.raises(ValueError, match="exceed the range of its number type"):
+        learner.partial_fit(far)
+    for a, b in zip(before, learner.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    learner.partial_fit([X.astype(np.float32) for X in Xs])
+    assert learner.n_iter_ == 2
