@@ -427,7 +427,7 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         """Load the model that comes with the package.
 
         It was learned by ``tools/train_bandwidth.py`` from utterances of the CMU Arctic databases and from LibriSpeech
-        (CC BY 4.0); ``docs/audio.md`` gives the credits.
+        (CC BY 4.0); ``CREDITS.md`` beside it gives the credits.
 
         Parameters
         ----------
