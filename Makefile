@@ -36,6 +36,14 @@ $(VENV)/.dev: $(VENV)/.built
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
+$(VENV)/.torture: $(VENV)/.built
+	@$(PIP) --no-build-isolation --editable '.[torture]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.built
+	@$(PIP) --no-build-isolation --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.built
 	@$(PIP) --no-build-isolation --editable '.[bench]'
 	@touch $@
@@ -73,20 +81,37 @@ bench-recognition: $(VENV)/.bench
 bench-scaling: $(VENV)/.bench
 	$(BIN)/python benchmarks/scaling.py
 
-# A second environment, with instrumented kernels; Python itself is not instrumented, so the runtime is preloaded.
-$(VENV)-sanitize/.built: $(SOURCES)
-	$(PYTHON) -m venv $(VENV)-sanitize
-	@$(VENV)-sanitize/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+# Environments with instrumented kernels. Python is not instrumented, so the runtime is preloaded; neither is NumPy's
+# BLAS, which therefore has one thread where races are looked for.
+SANITIZER_address := address,undefined
+SANITIZER_thread := thread
+preloaded = LD_PRELOAD="$$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -print-file-name=libstdc++.so)"
+
+$(VENV)-sanitize-%/.built: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)-sanitize-$*
+	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
 		$(BUILD_TOOLS) pytest hypothesis
-	@$(VENV)-sanitize/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
-		-C cmake.define.COUPLEDICT_SANITIZE=ON -C build-dir=build/sanitize .
+	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
+		-C cmake.define.COUPLEDICT_SANITIZE=$(SANITIZER_$*) -C build-dir=build/sanitize-$* .
 	@touch $@
 
-sanitize: $(VENV)-sanitize/.built
-	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libstdc++.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(VENV)-sanitize/bin/python -m pytest -q -p no:cacheprovider \
+sanitize: sanitize-address sanitize-thread
+
+sanitize-address: $(VENV)-sanitize-address/.built
+	$(call preloaded,libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		$(VENV)-sanitize-address/bin/python -m pytest -q -p no:cacheprovider \
 		tests/test_kernels.py tests/test_support.py tests/test_updates.py
+
+# The second line makes a race on purpose: ThreadSanitizer must see it, and says so with its exit code.
+sanitize-thread: $(VENV)-sanitize-thread/.built
+	$(call preloaded,libtsan.so) TSAN_OPTIONS=exitcode=66 OPENBLAS_NUM_THREADS=1 \
+		$(VENV)-sanitize-thread/bin/python torture/races.py
+	$(call preloaded,libtsan.so) TSAN_OPTIONS=exitcode=66 OPENBLAS_NUM_THREADS=1 \
+		$(VENV)-sanitize-thread/bin/python torture/races.py --break >/dev/null 2>&1; test $$? -eq 66
+
+# Proofs that the library can be trusted: kills, fuzzing, hostile files, threads, long runs. About a quarter of an hour.
+torture: $(VENV)/.torture
+	$(BIN)/python torture/run.py
 
 # What a user does: an isolated build, installed in a bare environment, used once.
 package:

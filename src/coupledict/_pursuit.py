@@ -47,7 +47,14 @@ def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float6
     joint /= safe[:, None]
     norms = np.sqrt(np.einsum("ij,ij->i", joint, joint))
     joint /= np.where(norms > 0, norms, 1.0)[:, None]
-    return joint, norms * largest
+    with np.errstate(over="ignore"):
+        norms = norms * largest
+    if not np.isfinite(norms).all():
+        raise ValueError(
+            f"Expected atoms whose norm is at most {np.finfo(np.float64).max:.4g}, got a larger one (atom"
+            f" {int(np.argmin(np.isfinite(norms)))}). Divide the dictionary by a number."
+        )
+    return joint, norms
 
 
 class Coder:
@@ -152,7 +159,8 @@ class Coder:
             )
         else:
             written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
-        energy *= self._top_weight
+        with np.errstate(over="ignore"):  # an energy too large for a number is infinite, and above any tol
+            energy *= self._top_weight
         return _passes.Part(counts, indices[:written], [piece[:written] for piece in values])
 
 

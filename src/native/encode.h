@@ -2,6 +2,7 @@
 #pragma once
 #include "gram.h"
 #include "gramfree.h"
+#include "settle.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
@@ -19,8 +20,8 @@ class Writer {
         codes_.energy[i] = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
         codes_.status[i] = status;
     }
-    void write(index_t i, const Arrival &arrival, Support<T> &support, Status status, double energy) {
-        support.solve();
+    // A signal whose coefficients are settled.
+    void write(index_t i, const Arrival &arrival, const Support<T> &support, Status status, double energy) {
         bool fits;
         const index_t n =
             write_codes(support, d_, arrival.exponent, codes_.indices + written_, codes_.values + written_, &fits);
@@ -48,11 +49,11 @@ class Encoder {
           limits_(limits),
           block_(block_size(d)),
           group_(Method::group_size(d, limits, block_)),
-          method_(arena, d, limits, block_) {
+          method_(arena, d, limits, block_),
+          settlement_(arena, d.n_features, limits.n_nonzero) {
         x_ = arena.take<T>(block_ * d.n_features);
         a_ = arena.take<T>(block_ * d.stride);
         arrivals_ = arena.take<Arrival>(block_);
-        residual_ = arena.take<double>(d.n_features);
         codings_ = arena.take<Coding<T, Choice>>(group_);
         working_ = arena.take<index_t>(group_);
         signals_ = arena.take<Signal>(group_);
@@ -107,7 +108,7 @@ class Encoder {
             for (index_t w = 0; w < n_working; ++w) {
                 const index_t i = working_[w];
                 const auto project = [&](index_t k, T *r) { return signals_[i].project(d_, k, r); };
-                if (codings_[i].take(d_, limits_, residual_, project)) working_[kept++] = i;
+                if (codings_[i].take(d_, limits_, settlement_.residual(), project)) working_[kept++] = i;
             }
             n_working = kept;
             method_.advance(d_, n_working, working_, signals_, codings_);
@@ -118,18 +119,25 @@ class Encoder {
             if (status != kLimit)
                 writer.skip(start + first + i, arrival, status);
             else
-                writer.write(start + first + i, arrival, signals_[i].support, codings_[i].status,
-                             codings_[i].stop.energy);
+                finish(start + first + i, arrival, codings_[i], writer);
         }
+    }
+
+    void finish(index_t i, const Arrival &arrival, Coding<T, Choice> &coding, Writer<T> &writer) {
+        Support<T> &support = *coding.support;
+        const double energy = settlement_.settle(d_, support, coding.x, arrival.energy, coding.stop.energy);
+        support.shorten(settlement_.n_trusted());
+        const bool missed = coding.status == kTolerance && energy > coding.stop.tol;
+        writer.write(i, arrival, support, missed ? kDependent : coding.status, energy);
     }
 
     const Dictionary<T> &d_;
     const Limits &limits_;
     index_t block_, group_;
     Method method_;
+    Settlement<T> settlement_;
     T *x_, *a_;
     Arrival *arrivals_;
-    double *residual_;
     Coding<T, Choice> *codings_;
     index_t *working_;
     Signal *signals_;

@@ -27,6 +27,14 @@ constexpr double kPivotGuard = 1000 * Precision<T>::epsilon;  // an atom with le
 // than this only when no others help; without this, its float32 codes of photographs can be worse than none.
 template <class T>
 constexpr double kCautiousGuard = 1e5 * Precision<T>::epsilon;
+// Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which the residual
+// is checked: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
+template <class T>
+constexpr double kLargeCoefficients = sizeof(T) == 4 ? 400 : 1e8;
+// What the squared residual may be above the running one, relative to the squared norm of the signal: the running one
+// is a difference of rounded numbers.
+template <class T>
+constexpr double kTrustedShare = 100 * Precision<T>::epsilon;
 template <class T>
 constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
 

@@ -4,6 +4,7 @@
 // squared correlations, and the end.
 #pragma once
 #include "gram.h"
+#include "settle.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
@@ -19,14 +20,14 @@ template <class T>
 struct SupportView {
     GramSignal<T> signal;
     T *x, *a, *gram_row, *atom;
-    double *residual;
+    Settlement<T> settlement;
 
-    SupportView(Arena &arena, const Dictionary<T> &d, const Limits &limits) : signal(arena, d, limits) {
+    SupportView(Arena &arena, const Dictionary<T> &d, const Limits &limits)
+        : signal(arena, d, limits), settlement(arena, d.n_features, limits.n_nonzero) {
         x = arena.take<T>(d.n_features);
         a = arena.take<T>(d.stride);
         gram_row = arena.take<T>(d.gram ? 0 : d.stride);
         atom = arena.take<T>(d.gram ? 0 : d.n_features);
-        residual = arena.take<double>(d.n_features);
     }
 };
 
@@ -61,11 +62,12 @@ class SupportEncoder {
         }
         double left = arrival.energy;
         *status = pursue(arrival.energy, &left);
+        left = settle(left);
+        if (*status == kTolerance && left > tol_) *status = kDependent;
         *energy = left > 0 ? __builtin_ldexp(left, 2 * arrival.exponent) : 0;
         bool fits = true, all_fit = true;
         index_t n = 0;
         for (index_t v = 0; v < n_views_; ++v) {
-            views_[v].signal.support.solve();
             n = write_codes(views_[v].signal.support, d_[v], arrival.exponent, indices, values[v], &fits);
             all_fit = all_fit && fits;
         }
@@ -163,11 +165,28 @@ class SupportEncoder {
         }
     }
 
+    // Solves for the coefficients of every view; returns the squared residual, which the pursuit says is `claimed`.
+    double settle(double claimed) {
+        double sum = 0;
+        bool checked = false;
+        for (index_t v = 0; v < n_views_; ++v) {
+            Support<T> &s = views_[v].signal.support;
+            const double before = squared_norm(d_[v].n_features, views_[v].x);
+            double after = before;
+            for (index_t j = 0; j < s.size; ++j)
+                after -= static_cast<double>(s.projection[j]) * static_cast<double>(s.projection[j]);
+            const double settled = views_[v].settlement.settle(d_[v], s, views_[v].x, before, after);
+            checked = checked || settled != after;
+            sum += settled;
+        }
+        return checked ? sum : claimed;
+    }
+
     double true_energy() {
         double sum = 0;
         for (index_t v = 0; v < n_views_; ++v) {
             views_[v].signal.support.solve();
-            sum += views_[v].signal.support.residual_energy(d_[v], views_[v].x, views_[v].residual);
+            sum += views_[v].signal.support.residual_energy(d_[v], views_[v].x, views_[v].settlement.residual());
         }
         return sum;
     }

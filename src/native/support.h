@@ -55,6 +55,10 @@ struct Support {
         projection[size] = z;
         ++size;
     }
+    // Gives back the atoms taken after the first n.
+    void shorten(index_t n) {
+        for (; size > n; --size) chosen[atoms[size - 1] / 64] &= ~(std::uint64_t(1) << (atoms[size - 1] % 64));
+    }
     void solve() {
         for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
         for (index_t i = size - 1; i >= 0; --i) {

@@ -1,0 +1,137 @@
+"""The proofs of torture/ in short, and that each of them can fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import fuzz_coding
+import fuzz_learning
+import kills
+import numpy as np
+import pytest
+import run as runner
+
+from coupledict import ModelFileError, _whole_file, sparse_encode
+
+TORTURE = Path(kills.__file__).parent
+
+
+def test_codes_of_awkward_problems():
+    figures = fuzz_coding.run(300, seed=1)
+    assert figures["cases"] == 300
+    assert figures["nonzeros"] > 3000
+
+
+def test_fits_on_awkward_samples():
+    assert fuzz_learning.run(60, seed=1)["cases"] == 60
+
+
+@pytest.fixture
+def problem(rng):
+    options = {"n_nonzero_coefs": 3, "tol": None, "pursuit": "omp", "view_weights": None, "n_jobs": 2}
+    return fuzz_coding.Problem([rng.standard_normal((5, 4))], [rng.standard_normal((9, 4))], options, ())
+
+
+def test_a_sound_problem_passes(problem):
+    seen = Counter()
+    fuzz_coding.check(problem, seen)
+    assert seen["nonzeros"] == 15
+
+
+def worse(codes):
+    codes.data *= -3
+    return codes
+
+
+def not_a_number(codes):
+    codes.data[4] = np.nan
+    return codes
+
+
+def twice(codes):
+    codes.indices[1] = codes.indices[0]
+    return codes
+
+
+def outside(codes):
+    codes.indices[0] = 12
+    return codes
+
+
+def crowded(codes):
+    dense = codes.toarray()
+    dense[0] += 1e-9
+    return type(codes)(dense)
+
+
+def unsteady(codes):
+    unsteady.calls += 1
+    codes.data[0] *= 1 + 1e-12 * unsteady.calls
+    return codes
+
+
+@pytest.mark.parametrize("fault", [worse, not_a_number, twice, outside, crowded, unsteady])
+def test_wrong_codes_are_noticed(problem, monkeypatch, fault):
+    unsteady.calls = 0
+    monkeypatch.setattr(
+        fuzz_coding, "sparse_encode", lambda *arrays, **options: fault(sparse_encode(*arrays, **options))
+    )
+    with pytest.raises((AssertionError, ValueError)):
+        fuzz_coding.check(problem, Counter())
+
+
+def test_a_refusal_without_need_is_noticed(problem, monkeypatch):
+    def refuse(*arrays, **options):
+        raise ValueError("no")
+
+    monkeypatch.setattr(fuzz_coding, "sparse_encode", refuse)
+    with pytest.raises(ValueError, match="no"):
+        fuzz_coding.check(problem, Counter())
+    problem.Xs[0] *= 1e300
+    problem.Ds[0] *= 1e-300
+    fuzz_coding.check(problem, Counter())
+
+
+@pytest.mark.xdist_group("processes")
+def test_killed_fits():
+    figures = kills.run(6, seed=1)
+    assert figures["kills"] >= 6
+    assert figures["fits brought to the same end"] >= 2
+
+
+@pytest.mark.xdist_group("processes")
+def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
+    @contextmanager
+    def careless(path):
+        with open(path, "wb+") as file:
+            yield file
+
+    monkeypatch.setattr(_whole_file, "new_file", careless)
+    with pytest.raises((ModelFileError, AssertionError)):
+        kills.run(60, seed=1)
+
+
+def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
+    (tmp_path / "good.py").write_text("print('noise')\nprint('{\"cases\": 3}')\n")
+    (tmp_path / "bad.py").write_text("raise SystemExit('it broke')\n")
+    (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    proofs = [runner.Proof("good", 1), runner.Proof("bad", 1), runner.Proof("slow", 1, seconds=1)]
+    monkeypatch.setattr(runner, "PROOFS", proofs)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--output", str(tmp_path / "report")])
+    assert runner.main() == 1
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert [proof["passed"] for proof in report["proofs"]] == [True, False, False]
+    assert report["proofs"][0]["figures"] == {"cases": 3}
+    assert "it broke" in report["proofs"][1]["message"]
+    assert "no end after 1 s" in report["proofs"][2]["message"]
+    assert "Not all passed" in capsys.readouterr().out
+
+
+def test_every_proof_is_a_script_of_its_own():
+    for proof in runner.PROOFS:
+        assert "main(run, " in (TORTURE / f"{proof.script}.py").read_text()
