@@ -35,8 +35,9 @@ GRAM_BUDGET_BYTES = 1 << 30
 def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float64]) -> tuple[Array, Array]:
     """Return the joint atoms with unit norm, in float64, and their norms before.
 
-    A joint atom is the row of its views side by side, view v multiplied by ``scales[v]``. Zero atoms stay zero. The
-    largest entry is divided out first, so that no square over- or underflows.
+    A joint atom is the row of its views side by side, view v multiplied by ``scales[v]``. Zero atoms stay zero, and so
+    do those whose norm is below the smallest normal number: too few of its bits are left to divide by. The largest
+    entry is divided out first, so that no square over- or underflows.
     """
     # In C order whatever the dictionaries have: sums over the features then round the same for every layout.
     joint = np.ascontiguousarray(
@@ -54,6 +55,8 @@ def normalize_atoms(dictionaries: Sequence[Array], scales: npt.NDArray[np.float6
             f"Expected atoms whose norm is at most {np.finfo(np.float64).max:.4g}, got a larger one (atom"
             f" {int(np.argmin(np.isfinite(norms)))}). Divide the dictionary by a number."
         )
+    lost = norms < np.finfo(np.float64).smallest_normal
+    norms[lost], joint[lost] = 0, 0
     return joint, norms
 
 
@@ -304,7 +307,7 @@ def sparse_encode(
         and memory-mapped arrays are read in place and never changed.
     dictionary : array of shape (n_components, n_features), or list of such arrays
         Atoms are rows, of any norm: they are normalised inside, and codes refer to them as given. Zero atoms are never
-        chosen. A list holds one dictionary a view.
+        chosen, nor are those whose norm is below 2.2e-308. A list holds one dictionary a view.
     n_nonzero_coefs : int, optional
         At most this many nonzeros a sample (the paper's T0); clipped to n_components and to the features of the given
         views. If both this and `tol` are left out, a tenth of the features, at least 1. With `tol` alone there is no
