@@ -6,7 +6,8 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-images bench-recognition bench-scaling sanitize package lock clean
+.PHONY: help demo test lint format bench bench-learning bench-images bench-recognition bench-scaling sanitize \
+	sanitize-address sanitize-thread torture package audit docs lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
@@ -18,8 +19,11 @@ help:
 	@echo "make bench-images     fusion and super-resolution beside published results"
 	@echo "make bench-recognition   classification, matching and speech beside their rivals"
 	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
-	@echo "make sanitize  run the kernels under AddressSanitizer and UndefinedBehaviorSanitizer"
-	@echo "make package   build a wheel in isolation, install it in a bare environment and use it"
+	@echo "make docs      build the documentation (output/docs)"
+	@echo "make torture   prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour"
+	@echo "make sanitize  run the kernels under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer"
+	@echo "make package   build sdist and wheel twice to the same bytes, install the wheel in a bare environment and use it"
+	@echo "make audit     look for known vulnerabilities in the pinned dependencies; needs a network"
 	@echo "make lock      pin the newest versions of all development dependencies"
 	@echo "make clean     remove the virtual environments and everything that was built"
 
@@ -53,6 +57,11 @@ demo: $(VENV)/.built
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# Doctrees, which hold paths of this machine, stay out of the site. DOCS_FLAGS="-D plot_gallery=False" runs no example.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees $(DOCS_FLAGS) docs output/docs
+	@echo "Open output/docs/index.html in a browser."
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -113,13 +122,29 @@ sanitize-thread: $(VENV)-sanitize-thread/.built
 torture: $(VENV)/.torture
 	$(BIN)/python torture/run.py
 
-# What a user does: an isolated build, installed in a bare environment, used once.
+# What a user gets: sdist and wheel, built in isolation; once more from the sdist in another folder, to the same bytes;
+# the wheel in a bare environment, used once.
+package: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
+package: export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+package: export PIP_DISABLE_PIP_VERSION_CHECK := 1
 package:
-	rm -rf dist $(VENV)-package
+	rm -rf dist $(VENV)-package $(VENV)-bare
 	$(PYTHON) -m venv $(VENV)-package
-	$(VENV)-package/bin/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
-	$(VENV)-package/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt dist/*.whl
-	cd dist && ../$(VENV)-package/bin/python ../tests/minimal.py
+	$(VENV)-package/bin/python -m pip install --quiet build twine
+	$(VENV)-package/bin/python -m build --outdir dist . >/dev/null
+	mkdir -p dist/again/source
+	tar -xzf dist/*.tar.gz --strip-components 1 -C dist/again/source
+	$(VENV)-package/bin/python -m build --outdir dist/again dist/again/source >/dev/null
+	cmp dist/*.tar.gz dist/again/*.tar.gz
+	cmp dist/*.whl dist/again/*.whl
+	$(VENV)-package/bin/twine check --strict dist/*.tar.gz dist/*.whl
+	$(PYTHON) -m venv $(VENV)-bare
+	$(VENV)-bare/bin/python -m pip install --quiet dist/*.whl
+	cd dist && ../$(VENV)-bare/bin/python ../tests/minimal.py
+
+# Asks the advisory database of PyPI about every pinned dependency; needs a network.
+audit: $(VENV)/.dev
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 lock: $(BIN)/python
 	$(BIN)/python -m pip --quiet install pip-tools
@@ -128,4 +153,5 @@ lock: $(BIN)/python
 	sed -i "/^coupledict @/d;/^#/d;/^$$/d" constraints.txt
 
 clean:
-	rm -rf $(VENV) $(VENV)-sanitize $(VENV)-package build dist output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-package $(VENV)-bare build dist output \
+		docs/gallery docs/api/generated docs/_static/pictures .pytest_cache .mypy_cache .ruff_cache
