@@ -20,6 +20,7 @@ from ._atoms import AtomGroup
 from ._checkpoint import Checkpoint, Saved
 from ._code_files import CodeFile
 from ._data import Chunked, Data, InMemory
+from ._display import PicturedMixin
 from ._loop import LARGEST, Loop, Record, Settings, State, Stream, components_of, make_record
 from ._passes import Samples, count_jobs
 from ._progress import Progress
@@ -57,7 +58,7 @@ def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"Expected {name} to be one of {choices}, got {value!r}.")
 
 
-class ViewLearner(BaseEstimator):  # type: ignore[misc]
+class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
     """What all learners share; it knows views as a list and nothing of how users hand them over."""
 
     # Parameters, stored by the subclasses.
@@ -92,6 +93,10 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
     def _view_components(self) -> list[Array]:
         """The dictionaries as a list, one a view."""
         return list(self.components_)
+
+    def _pictured(self) -> list[tuple[str, Array]]:
+        views = self._view_components if hasattr(self, "components_") else []
+        return [("dictionary" if len(views) == 1 else f"view {v}", atoms) for v, atoms in enumerate(views)]
 
     def _check_parameters(self) -> None:
         """Raise for parameters that are wrong, or that cannot work together, before any work is done."""
@@ -403,12 +408,19 @@ class ViewLearner(BaseEstimator):  # type: ignore[misc]
 
     def _explained(self, present: list[int], views: list[Array]) -> float:
         """Return the share of the weighted energy of the views that their codes explain."""
-        _, coded = self._encode(present, views)
-        total = sum(
-            float(self.view_weights_[v]) * float(np.einsum("ij,ij->", x, x, dtype=np.float64))
-            for v, x in zip(present, views, strict=True)
-        )
-        return 1.0 - float(coded.energy.sum()) / total if total > 0 else 1.0
+        codes, coded = self._encode(present, views)
+        weights, data = self.view_weights_[present], InMemory(views)
+        scale = data.scale()
+        total = float(weights @ [np.einsum("ij,ij->", x, x, dtype=np.float64) for x in data.scaled(scale).views])
+        if total == 0:
+            return 1.0
+        if scale == 1:
+            return 1.0 - float(coded.energy.sum()) / total
+        left = 0.0  # the energy that the coder found is beyond the range of numbers: once more, from the codes
+        for i, (v, x) in enumerate(zip(present, data.scaled(scale).views, strict=True)):
+            part = codes[0 if self.coupling == "code" else i].astype(np.float64) * scale
+            left += float(weights[i]) * float(np.sum((x - part @ self._view_components[v]) ** 2, dtype=np.float64))
+        return 1.0 - left / total
 
 
 def rebuild(codes: Any, atoms: Array) -> Array:

@@ -7,14 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
+from ._containers import CodesMixin, check_names, keep_names
+from ._display import PicturedMixin
 from ._pursuit import Pursuit, check_dictionaries, match_views, sparse_encode
-from ._views import check_view
+from ._views import as_list, check_view, is_view_list
 
 
-class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SparseCoder(ClassNamePrefixFeaturesOutMixin, CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[misc]
     """Code samples over a dictionary that is given, not learned.
 
     A transformer around :func:`coupledict.sparse_encode`, for pipelines. It has nothing to learn: `fit` only checks.
@@ -80,19 +82,29 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         dictionaries, single = check_dictionaries(self.dictionary)
         if X is not None:
             match_views(X, dictionaries, single=single)
+            keep_names(self, self._given(X))
         return self
 
-    def transform(self, X: object) -> csr_array | npt.NDArray[Any]:
+    def _given(self, X: Any) -> list[Any]:
+        """Return the views of X as a list; one array is one view."""
+        given = as_list(X)
+        return list(given) if is_view_list(given) and is_view_list(self.dictionary) else [given]
+
+    def transform(self, X: object) -> Any:
         """Code samples.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or list of such arrays with None for absent views
+        X : array of shape (n_samples, n_features), or list of such arrays
+            The samples; None in a list for absent views.
 
         Returns
         -------
-        csr_array or array of shape (n_samples, n_components)
+        csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
+            Or a table, if ``set_output`` says so.
         """
+        self._check_container()
+        check_names(self, self._given(X), "X")
         codes = sparse_encode(
             X,
             self.dictionary,
@@ -102,7 +114,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             view_weights=self.view_weights,
             n_jobs=self.n_jobs,
         )
-        return codes if self.sparse_output else codes.toarray()
+        return self._contained(codes, as_list(X))
 
     def inverse_transform(self, codes: object) -> npt.NDArray[Any] | list[npt.NDArray[Any] | None]:
         """Rebuild samples from their codes.
@@ -110,6 +122,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Parameters
         ----------
         codes : sparse or dense array of shape (n_samples, n_components)
+            As `transform` gives them.
 
         Returns
         -------
@@ -125,8 +138,15 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     @property
     def _n_features_out(self) -> int:
-        dictionaries, _ = check_dictionaries(self.dictionary)
+        try:
+            dictionaries, _ = check_dictionaries(self.dictionary)
+        except (TypeError, ValueError) as error:  # a property that is not there: looking around shall not raise
+            raise AttributeError(str(error)) from error
         return int(next(d.shape[0] for d in dictionaries if d is not None))
+
+    def _pictured(self) -> list[tuple[str, Any]]:
+        dictionaries, single = check_dictionaries(self.dictionary)
+        return [("dictionary" if single else f"view {v}", d) for v, d in enumerate(dictionaries) if d is not None]
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -15,14 +15,15 @@ from ._base import Normalize, ViewLearner, rebuild
 from ._blocks import ArrayBlocks
 from ._checkpoint import Checkpoint, read_checkpoint
 from ._code_files import check_new
+from ._containers import CodesMixin, check_names, keep_names
 from ._data import Blocked, Chunked, Data, InMemory, open_views
 from ._loop import State
 from ._passes import count_jobs
 from ._pursuit import Coupling, Pursuit, match_views
 from ._schedule import Growth, Schedule
-from ._views import Array, check_tol, check_views
+from ._views import Array, as_list, check_tol, check_views
 
-Views: TypeAlias = Sequence[npt.ArrayLike] | Callable[[], Iterable[Sequence[npt.ArrayLike]]] | Any
+ViewsLike: TypeAlias = Sequence[npt.ArrayLike] | Callable[[], Iterable[Sequence[npt.ArrayLike]]] | Any
 
 #: Settings that make :class:`CoupledDictionaryLearning` Algorithm 1 of the paper to the letter: the sequential update,
 #: the linear schedule, the cosine start, and the mean residual for unused atoms.
@@ -40,7 +41,7 @@ LETTER: dict[str, Any] = {
 }
 
 
-class CoupledDictionaryLearning(ViewLearner):
+class CoupledDictionaryLearning(CodesMixin, ViewLearner):
     """Learn dictionaries for two or more views of the same samples, so that one sparse code explains all views.
 
     Minimises, over dictionaries ``D_v`` and codes ``C`` with at most T nonzeros a sample::
@@ -99,6 +100,8 @@ class CoupledDictionaryLearning(ViewLearner):
         views alone. Not with ``coupling="support"``, where there is no common code to predict from.
     refit_alpha : float, default=1e-3
         Ridge penalty of the refit, relative to the mean squared use of an atom.
+    sparse_output : bool, default=True
+        Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
     stop_tol : float, default=0
         Stop early when the objective falls by less than this share from one full pass to the next; 0 never does.
     warm_start : bool, default=False
@@ -128,6 +131,8 @@ class CoupledDictionaryLearning(ViewLearner):
         Iterations that were done.
     n_features_in_ : list of int
         Features of each view.
+    view_feature_names_in_ : list of arrays of str, or None
+        Names of the features of each view, where at least one view was a table that had them.
 
     See Also
     --------
@@ -174,6 +179,7 @@ class CoupledDictionaryLearning(ViewLearner):
         constant_atom: bool = False,
         refit: bool = True,
         refit_alpha: float = 1e-3,
+        sparse_output: bool = True,
         stop_tol: float = 0.0,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -197,6 +203,7 @@ class CoupledDictionaryLearning(ViewLearner):
         self.constant_atom = constant_atom
         self.refit = refit
         self.refit_alpha = refit_alpha
+        self.sparse_output = sparse_output
         self.stop_tol = stop_tol
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -210,7 +217,7 @@ class CoupledDictionaryLearning(ViewLearner):
 
     def fit(
         self,
-        Xs: Views,
+        Xs: ViewsLike,
         y: object = None,
         *,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -221,12 +228,13 @@ class CoupledDictionaryLearning(ViewLearner):
 
         Parameters
         ----------
-        Xs : list of arrays of shape (n_samples, n_features_v)
-            The views; row i of each belongs to the same sample. Samples that do not fit in memory come as a list of
-            Zarr, HDF5 or memory-mapped arrays, as a sequence of chunks (each a list of arrays, one a view), as a
-            callable that returns a fresh iterator over such chunks, or as Dask arrays, which are worked on by the
-            current ``distributed.Client``. All of them need ``update="statistics"`` or ``"mod"``, and are read once an
-            iteration.
+        Xs : list of arrays of shape (n_samples, n_features_v), or Views
+            The views; row i of each belongs to the same sample. :class:`coupledict.views.Views` is such a list for
+            tools that split samples, and tables of pandas and polars are arrays with names. Samples that do not fit in
+            memory come as a list of Zarr, HDF5 or memory-mapped arrays, as a sequence of chunks (each a list of arrays,
+            one a view), as a callable that returns a fresh iterator over such chunks, or as Dask arrays, which are
+            worked on by the current ``distributed.Client``. All of them need ``update="statistics"`` or ``"mod"``, and
+            are read once an iteration.
         y : ignored
             Accepted for pipelines.
         checkpoint : path, optional
@@ -241,7 +249,7 @@ class CoupledDictionaryLearning(ViewLearner):
         -------
         self
         """
-        data = open_views(Xs, single=False, name="Xs") or InMemory(self._check_all_views(Xs))
+        data = self._open(Xs) or InMemory(self._check_all_views(Xs))
         if len(data.present) < data.n_views:
             absent = min(set(range(data.n_views)) - set(data.present))
             raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
@@ -249,6 +257,7 @@ class CoupledDictionaryLearning(ViewLearner):
         saved = None if resume is None else read_checkpoint(resume, self)
         self._learn(data, saved, Checkpoint.at(checkpoint, every))
         self.n_features_in_ = list(data.widths)
+        keep_names(self, as_list(Xs) if isinstance(data, InMemory) else [])
         return self
 
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
@@ -257,12 +266,27 @@ class CoupledDictionaryLearning(ViewLearner):
         Atoms follow running sums over the batches; `schedule`, `growth`, `update` and `unused_atoms` play no part.
         After `fit` it goes on from the dictionaries learned there. The refitted dictionaries of `predict` are dropped:
         they belong to the dictionaries before.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v), or Views
+            The batch.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
         """
         self._learn_more(self._check_batch(Xs), forgetting=0.0)
         return self
 
     def _check_batch(self, Xs: object) -> list[Array]:
         views = self._check_all_views(Xs)
+        if hasattr(self, "components_"):
+            check_names(self, as_list(Xs))
+        else:
+            keep_names(self, as_list(Xs))
         widths = [view.shape[1] for view in views]
         if hasattr(self, "components_") and widths != self.n_features_in_:
             raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {widths}.")
@@ -308,14 +332,16 @@ class CoupledDictionaryLearning(ViewLearner):
 
     def _present(self, Xs: object) -> tuple[list[int], list[Array]]:
         check_is_fitted(self, "components_")
+        if isinstance(given := as_list(Xs), list | tuple):
+            check_names(self, given)
         return match_views(Xs, list(self.components_), single=False, name="Xs")
 
-    def transform(self, Xs: Views, *, out: str | os.PathLike[str] | None = None) -> Any:
+    def transform(self, Xs: ViewsLike, *, out: str | os.PathLike[str] | None = None) -> Any:
         """Code samples from the views that are given.
 
         Parameters
         ----------
-        Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views
+        Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views, or Views
             Or samples that are not in memory, as `fit` takes them.
         out : path, optional
             Write the codes there, a part at a time, so that they need not fit in memory: to a Zarr group if the name
@@ -323,9 +349,9 @@ class CoupledDictionaryLearning(ViewLearner):
 
         Returns
         -------
-        csr_array of shape (n_samples, n_components)
-            With ``coupling="support"`` a list of them, one for each view that is given. With `out`, a
-            :class:`coupledict.CodeFile`. For Dask arrays, a Dask array of such blocks.
+        csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
+            Or a table, if ``set_output`` says so. With ``coupling="support"`` a list of them, one for each view that is
+            given. With `out`, a :class:`coupledict.CodeFile`. For Dask arrays, a Dask array of such blocks.
         """
         check_is_fitted(self, "components_")
         if out is not None:
@@ -336,18 +362,36 @@ class CoupledDictionaryLearning(ViewLearner):
                 present, views = self._present(Xs)
                 data = Blocked(ArrayBlocks.of(present, views, len(self.components_)))
             return self._write_codes(data, out)
+        self._check_container()
         if data is not None:
             codes = data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))
         else:
             codes, _ = self._encode(*self._present(Xs))
-        return codes[0] if self.coupling == "code" else codes
+        return self._contained(codes[0] if self.coupling == "code" else codes, as_list(Xs))
 
-    def _open(self, Xs: Views) -> Chunked | None:
+    def _open(self, Xs: ViewsLike) -> Chunked | None:
         """Return samples that are not in memory, opened; None for those that are."""
-        return open_views(Xs, single=False, name="Xs")
+        return open_views(as_list(Xs), single=False, name="Xs")
 
-    def fit_transform(self, Xs: Views, y: object = None) -> Any:
-        """Learn the dictionaries and code the samples they were learned from."""
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_[0].shape[0])
+
+    def fit_transform(self, Xs: ViewsLike, y: object = None) -> Any:
+        """Learn the dictionaries and code the samples they were learned from.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v)
+            As in `fit`.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_components)
+            As `transform` returns it.
+        """
         return self.fit(Xs, y).transform(Xs)
 
     def inverse_transform(self, codes: Any) -> list[Array]:
@@ -368,7 +412,7 @@ class CoupledDictionaryLearning(ViewLearner):
             raise ValueError(f"Expected {len(self.components_)} codes, one a view, got {len(tables)}.")
         return [rebuild(table, d) for table, d in zip(tables, self.components_, strict=True)]
 
-    def predict(self, Xs: Views, *, view: int) -> Any:
+    def predict(self, Xs: ViewsLike, *, view: int) -> Any:
         """Predict one view from the others.
 
         The given views are coded, and the code is turned into the wanted view by its dictionary: the refitted one where
@@ -412,15 +456,39 @@ class CoupledDictionaryLearning(ViewLearner):
         atoms: Array = self._refitted.get(tuple(sources), {}).get(wanted, self.components_[wanted])
         return atoms
 
-    def score(self, Xs: Views, y: object = None) -> float:
-        """Return the share of the weighted energy of the views that their codes explain; 1 is perfect."""
+    def score(self, Xs: ViewsLike, y: object = None) -> float:
+        """Return the share of the weighted energy of the views that their codes explain; 1 is perfect.
+
+        Parameters
+        ----------
+        Xs : list of arrays of shape (n_samples, n_features_v), or None for absent views
+            As in `transform`.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self, "components_")
         data = self._open(Xs)
         return self._explained(*self._present(Xs)) if data is None else self._explained_chunked(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that :func:`coupledict.load` reads; see there."""
+        """Write the model to a file that :func:`coupledict.load` reads; see there.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._saving import save_learner
 
         check_is_fitted(self, "components_")
         save_learner(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # a list of them
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -13,12 +13,13 @@ from scipy.sparse import csr_array
 from . import _passes
 from ._base import Normalize, generator
 from ._blocks import kind_of_blocks
+from ._containers import keep_names
 from ._data import InMemory, is_dask
 from ._learner import CoupledDictionaryLearning
 from ._passes import Samples, Sums, Worst
 from ._pursuit import Coder, Coupling, Pursuit, as_csr
 from ._schedule import Chosen
-from ._views import Array, check_count, check_tol
+from ._views import Array, as_list, check_count, check_tol
 
 
 class OnlineDictionaryLearning(CoupledDictionaryLearning):
@@ -31,7 +32,7 @@ class OnlineDictionaryLearning(CoupledDictionaryLearning):
     Parameters
     ----------
     n_components, n_nonzero_coefs, tol, init, normalize, coupling, view_weights, constant_atom, refit, refit_alpha, \
-n_jobs, random_state
+sparse_output, n_jobs, random_state
         As in :class:`CoupledDictionaryLearning`.
     batch_size : int, default=256
         Samples in a batch of `fit`.
@@ -48,7 +49,7 @@ n_jobs, random_state
 
     Attributes
     ----------
-    components_, view_weights_, history_, n_iter_, n_features_in_
+    components_, view_weights_, history_, n_iter_, n_features_in_, view_feature_names_in_
         As in :class:`CoupledDictionaryLearning`; one record of the history for each batch.
 
     References
@@ -87,6 +88,7 @@ n_jobs, random_state
         constant_atom: bool = False,
         refit: bool = True,
         refit_alpha: float = 1e-3,
+        sparse_output: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -105,6 +107,7 @@ n_jobs, random_state
         self.constant_atom = constant_atom
         self.refit = refit
         self.refit_alpha = refit_alpha
+        self.sparse_output = sparse_output
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -139,19 +142,20 @@ n_jobs, random_state
 
         Parameters
         ----------
-        Xs : list of arrays of shape (n_samples, n_features_v)
+        Xs : list of arrays of shape (n_samples, n_features_v), or Views
         y : ignored
 
         Returns
         -------
         self
         """
-        if is_dask(Xs) or kind_of_blocks(Xs, single=False) is not None:
+        given = as_list(Xs)
+        if is_dask(given) or kind_of_blocks(given, single=False) is not None:
             raise TypeError(
                 "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"
                 " other, or use CoupledDictionaryLearning, whose fit reads chunks."
             )
-        views = self._check_all_views(Xs)
+        views = self._check_all_views(given)
         self._check_parameters()
         check_count(self.max_iter, "max_iter")
         n = views[0].shape[0]
@@ -165,6 +169,7 @@ n_jobs, random_state
         self._begin(data, rng)
         order, place = rng.permutation(n), 0
         self.n_features_in_ = [view.shape[1] for view in views]
+        keep_names(self, given)
         self._refitted = {}
         try:
             for _ in range(self.max_iter):
@@ -197,7 +202,7 @@ n_jobs, random_state
 
         Parameters
         ----------
-        Xs : list of arrays of shape (n_samples, n_features_v)
+        Xs : list of arrays of shape (n_samples, n_features_v), or Views
         y : ignored
 
         Returns

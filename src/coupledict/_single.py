@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._base import ViewLearner, rebuild
 from ._blocks import ArrayBlocks
 from ._checkpoint import Checkpoint, read_checkpoint
 from ._code_files import check_new
+from ._containers import CodesMixin, named_columns
 from ._data import Blocked, Data, InMemory, open_views
 from ._loop import Record, State
 from ._passes import count_jobs
@@ -24,7 +24,7 @@ from ._schedule import Growth, Schedule
 from ._views import Array
 
 
-class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ViewLearner):  # type: ignore[misc]
+class DictionaryLearning(ClassNamePrefixFeaturesOutMixin, CodesMixin, ViewLearner):  # type: ignore[misc]
     """Learn a dictionary over which samples have sparse codes.
 
     Minimises ``||X - C @ D||_F^2`` over a dictionary D with atoms of norm 1 and codes C with at most T nonzeros a
@@ -153,6 +153,17 @@ warm_start, n_jobs, random_state, verbose, callback
         """Learn from one more batch of samples; see :class:`OnlineDictionaryLearning`.
 
         Atoms follow running sums over the batches; `schedule`, `growth`, `update` and `unused_atoms` play no part.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            The batch.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
         """
         first = not hasattr(self, "components_")
         self._learn_more([self._validate(X, reset=first)], forgetting=0.0)
@@ -160,7 +171,8 @@ warm_start, n_jobs, random_state, verbose, callback
 
     def _validate(self, X: object, *, reset: bool) -> Array:
         kinds = [np.float64, np.float32]
-        with np.errstate(over="ignore", invalid="ignore"):  # it adds up all numbers, and looks closer if that overflows
+        # It adds up all numbers, and looks closer if that overflows.
+        with named_columns(X, "X"), np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(validate_data(self, X, dtype=kinds, reset=reset, ensure_min_features=1))
 
     @property
@@ -188,7 +200,7 @@ warm_start, n_jobs, random_state, verbose, callback
         Returns
         -------
         csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
-            With `out`, a :class:`coupledict.CodeFile`.
+            Or a table, if ``set_output`` says so. With `out`, a :class:`coupledict.CodeFile`.
         """
         check_is_fitted(self, "components_")
         if out is not None:
@@ -198,21 +210,41 @@ warm_start, n_jobs, random_state, verbose, callback
             if data is None:
                 data = Blocked(ArrayBlocks.of([0], [self._validate(X, reset=False)], 1))
             return self._write_codes(data, out)
+        self._check_container()
         if data is not None:
-            found = data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0]
-            if self.sparse_output or isinstance(found, csr_array):
-                return found if self.sparse_output else found.toarray()
-            return found.map_blocks(csr_array.toarray, dtype=found.dtype, meta=np.empty((0, 0), found.dtype))
+            return self._contained(data.codes(*self._chunked_recipe(data), count_jobs(self.n_jobs))[0], X)
         codes, _ = self._encode([0], [self._validate(X, reset=False)])
-        return codes[0] if self.sparse_output else codes[0].toarray()
+        return self._contained(codes[0], X)
 
     def inverse_transform(self, codes: Any) -> Array:
-        """Rebuild samples from sparse or dense codes of shape (n_samples, n_components)."""
+        """Rebuild samples from their codes.
+
+        Parameters
+        ----------
+        codes : sparse or dense array of shape (n_samples, n_components)
+            As `transform` gives them.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
         check_is_fitted(self, "components_")
         return rebuild(codes, self.components_)
 
     def score(self, X: Any, y: object = None) -> float:
-        """Return the share of the energy of the samples that their codes explain; 1 is perfect."""
+        """Return the share of the energy of the samples that their codes explain; 1 is perfect.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            As in `fit`.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        float
+        """
         check_is_fitted(self, "components_")
         data = open_views(X, single=True, name="X")
         if data is not None:
@@ -220,7 +252,13 @@ warm_start, n_jobs, random_state, verbose, callback
         return float(self._explained([0], [self._validate(X, reset=False)]))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that :func:`coupledict.load` reads; see there."""
+        """Write the model to a file that :func:`coupledict.load` reads; see there.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._saving import save_learner
 
         check_is_fitted(self, "components_")

@@ -16,11 +16,13 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import check_choice, generator
+from .._containers import check_names, keep_names, named_columns
+from .._display import PicturedMixin
 from .._ensemble import fit_many, seeds
 from .._learner import CoupledDictionaryLearning
 from .._passes import count_jobs, in_order
 from .._pursuit import Pursuit, check_pursuit
-from .._views import Array, check_count, check_tol
+from .._views import Array, as_list, check_count, check_tol
 from . import _label_views as labels
 from ._heads import Head, fit_head, fit_sharpness
 from ._labelled import Labelled, check_given, check_labelled
@@ -42,7 +44,7 @@ class Route:
     sharpness: float
 
 
-class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CoupledClassifier(PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify by sparse codes over dictionaries that were learned together with the labels.
 
     Features and label indicators are two views of a sample that share one sparse code (discriminative K-SVD [1]_); with
@@ -102,6 +104,8 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Features, of each view if there are several.
     feature_names_in_ : array of str
         Names of the features, where X was a single view that had them.
+    view_feature_names_in_ : list of arrays of str, or None
+        Names of the features of each view, where X was a list of views, at least one of which had them.
     learners_ : list of CoupledDictionaryLearning
         The dictionaries. Their first views are the features, as `preprocess` made them (a constant coordinate comes
         last); then come the label view and the view of target codes, where they have weight.
@@ -220,7 +224,7 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or list of arrays of shape (n_samples, n_features_v)
+        X : array of shape (n_samples, n_features), or list of arrays of shape (n_samples, n_features_v), or Views
             One feature view or several. With several, a row that is NaN throughout says that the sample lacks the view.
         y : array of shape (n_samples,)
             Labels: integers, strings, or anything else that scikit-learn takes for classes.
@@ -230,13 +234,15 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        given = check_labelled(self, X, y, self.unlabeled)
+        with named_columns(X, "X"):
+            given = check_labelled(self, X, y, self.unlabeled)
         if hasattr(self, "atom_classes_"):  # of an earlier fit
             del self.atom_classes_
         self.classes_, self._single = given.classes, given.single
         widths = [view.shape[1] for view in given.views]
         if not given.single:
             self.n_features_in_ = widths
+        keep_names(self, [] if given.single else as_list(X))
         self._dtype = np.result_type(np.float32, *given.views)
         self._scalers = [Scaler.of(view[given.present[:, v]], self.preprocess) for v, view in enumerate(given.views)]
         self._learn(given)
@@ -389,6 +395,8 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _given(self, X: object) -> tuple[tuple[int, ...], list[Array]]:
         check_is_fitted(self, "learners_")
+        if not self._single and isinstance(given := as_list(X), list | tuple):
+            check_names(self, given, "X")
         return check_given(self, X, [scaler.shift.size for scaler in self._scalers], single=self._single)
 
     def _scores(self, X: object) -> tuple[Float, float]:
@@ -425,6 +433,10 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Views) -> Array:
         """Return the probability of each class; see Notes of the class for how.
 
+        Parameters
+        ----------
+        X : as in :meth:`decision_function`
+
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -434,6 +446,10 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Views) -> Array:
         """Return the class of each sample.
+
+        Parameters
+        ----------
+        X : as in :meth:`decision_function`
 
         Returns
         -------
@@ -461,11 +477,23 @@ class CoupledClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return codes
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that :func:`coupledict.load` reads; opening it runs no code."""
+        """Write the model to a file that :func:`coupledict.load` reads; opening it runs no code.
+
+        Parameters
+        ----------
+        path : path-like
+        """
         from ._saving import save_coupled
 
         check_is_fitted(self, "learners_")
         save_coupled(self, path)
+
+    def _pictured(self) -> list[tuple[str, Array]]:
+        if not self.__sklearn_is_fitted__():
+            return []
+        widths = [scaler.shift.size for scaler in self._scalers]  # without the constant coordinate
+        atoms = self.learners_[0].components_
+        return [(f"first dictionary, view {v}", atoms[v][:, :width]) for v, width in enumerate(widths)]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_routes")

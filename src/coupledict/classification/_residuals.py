@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._base import check_choice, generator
+from .._containers import named_columns
+from .._display import PicturedMixin
 from .._pursuit import Pursuit, check_pursuit, sparse_encode
 from .._single import DictionaryLearning
 from .._views import Array, check_count
@@ -22,7 +24,7 @@ SAMPLES_PER_ATOM = 3
 MOST_ATOMS = 64
 
 
-class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify a sample by the class whose atoms leave the smallest residual.
 
     The atoms are the training samples themselves, as in sparse representation-based classification [1]_, or those of
@@ -122,6 +124,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
+            The samples.
         y : array of shape (n_samples,)
             Labels: integers, strings, or anything else that scikit-learn takes for classes.
 
@@ -132,7 +135,8 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         self._check_parameters()
         if isinstance(X, list) and any(entry is None or np.ndim(entry) == 2 for entry in X):
             raise ValueError("Expected X to be one array, got a list of views. For those there is CoupledClassifier.")
-        given = check_labelled(self, X, y)
+        with named_columns(X, "X"):
+            given = check_labelled(self, X, y)
         self.classes_ = given.classes
         self._scaler = Scaler.of(given.views[0], self.preprocess)
         samples = self._scaler.coded(given.views[0])
@@ -189,6 +193,7 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
+            The samples.
 
         Returns
         -------
@@ -201,6 +206,11 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
     def predict(self, X: npt.ArrayLike) -> Array:
         """Return the class of each sample.
 
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            The samples.
+
         Returns
         -------
         array of shape (n_samples,)
@@ -208,8 +218,17 @@ class SparseRepresentationClassifier(ClassifierMixin, BaseEstimator):  # type: i
         nearest = np.argmin(self._residuals(X), axis=1)
         return np.asarray(self.classes_[nearest])
 
+    def _pictured(self) -> list[tuple[str, Array]]:
+        return [("atoms", self.components_[:, : self.n_features_in_])] if hasattr(self, "components_") else []
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that :func:`coupledict.load` reads; opening it runs no code."""
+        """Write the model to a file that :func:`coupledict.load` reads; opening it runs no code.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._saving import save_residuals
 
         check_is_fitted(self, "components_")

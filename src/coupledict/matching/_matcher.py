@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import check_choice
+from .._containers import check_names_of, keep_names
 from .._ensemble import seeds
 from .._passes import count_jobs
-from .._views import Array, check_count, check_tol, check_view, common_dtype
+from .._views import Array, as_list, check_count, check_tol, check_view, common_dtype
 from . import _ranking
 from ._checks import check_all_views, check_compare, check_direction, check_labels, one_hot
 from ._mapped import LABELS, Settings, Target, fit_coupled, fit_mapped
@@ -86,6 +87,8 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
         The classes, where `fit` had labels.
     n_features_in_ : list of int
         Features of each view.
+    view_feature_names_in_ : list of arrays of str, or None
+        Names of the features of each view, where at least one view was a table that had them.
 
     See Also
     --------
@@ -184,7 +187,7 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        Xs : list of two or more arrays of shape (n_samples, n_features_v)
+        Xs : list of two or more arrays of shape (n_samples, n_features_v), or Views
             The views; row i of each belongs to the same sample.
         y : array of shape (n_samples,), or list of one such array a view, optional
             Labels of classes. A list of arrays, with ``coupling="mapped"``, says that the views are of different
@@ -216,6 +219,7 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
             members = fit_mapped(white, hot, paired, starts, settings)
         self._whitenings, self._members = whitenings, members
         self._keep(widths, classes, None if hot is None else np.concatenate(hot).mean(axis=0))
+        keep_names(self, as_list(Xs))
         return self
 
     def _keep(self, widths: list[int], classes: Array | None, prior: Array | None) -> None:
@@ -323,7 +327,7 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        Xs : list of arrays of shape (n_samples, n_features_v)
+        Xs : list of arrays of shape (n_samples, n_features_v), or Views
             All views; each is the queries, and the gallery, of each other.
         y : array of shape (n_samples,), or list of one such array a view, optional
             Labels. With a list, views may be of different samples.
@@ -340,14 +344,14 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"Expected {len(self.n_features_in_)} views in Xs, got {len(views)}.")
         labels, _ = check_labels(y, views)
         found = [
-            self._direction_score(views, labels, source, target)
+            self._direction_score(as_list(Xs), labels, source, target)
             for source in range(len(views))
             for target in range(len(views))
             if source != target
         ]
         return float(np.mean(found))
 
-    def _direction_score(self, views: list[Array], labels: list[Array] | None, source: int, target: int) -> float:
+    def _direction_score(self, views: Sequence[Any], labels: list[Array] | None, source: int, target: int) -> float:
         left, blocks, _ = self._sides(views[source], views[target], source, target)
         right = np.concatenate([block for _, block in blocks])
         found = []
@@ -363,7 +367,13 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
         return _ranking.mean_defined(np.concatenate(found))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the matcher to a file of data, without code, that :func:`coupledict.load` reads."""
+        """Write the matcher to a file of data, without code, that :func:`coupledict.load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._saving import save
 
         check_is_fitted(self, "components_")
@@ -372,6 +382,15 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> CrossModalMatcher:
         """Read a matcher that :meth:`save` wrote; it matches to the same bits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        CrossModalMatcher
 
         Raises
         ------
@@ -449,6 +468,7 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
     def _given(self, queries: Any, source: object, sources: tuple[int, ...]) -> dict[int, Array]:
         """Return the checked and whitened views of the queries by their numbers."""
         single = not isinstance(source, list | tuple | np.ndarray)
+        queries = queries if single else as_list(queries)
         if not single and (not isinstance(queries, list | tuple) or len(queries) != len(sources)):
             raise ValueError(f"Expected queries to be a list of {len(sources)} arrays, one for each view of source.")
         arrays = [queries] if single else list(queries)
@@ -464,6 +484,7 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
         width = self.n_features_in_[view]
         if array.shape[1] != width:
             raise ValueError(f"Expected {name} to have the {width} features of view {view}, got {array.shape[1]}.")
+        check_names_of(self, view, value, name)
         check_finite(array, name)
         return array
 
