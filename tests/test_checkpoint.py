@@ -373,7 +373,7 @@ PROGRAM = """
     import json, os, random, resource, signal, sys, time
     import numpy as np
     import coupledict
-    from coupledict import CoupledDictionaryLearning
+    from coupledict import CoupledDictionaryLearning, load  # all that a fork needs is imported before it
 
     path = sys.argv[1]
     rng = np.random.default_rng(0)

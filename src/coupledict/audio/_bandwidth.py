@@ -403,7 +403,13 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         return -float(np.concatenate(found).mean())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file of data, without code, that :meth:`load` and :func:`coupledict.load` read."""
+        """Write the model to a file of data, without code, that :meth:`load` and :func:`coupledict.load` read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._saving import save
 
         check_is_fitted(self, "learners_")
@@ -412,6 +418,15 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BandwidthExtension:
         """Read a model that :meth:`save` wrote; it extends to the same bits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        BandwidthExtension
 
         Raises
         ------

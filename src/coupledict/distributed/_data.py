@@ -168,7 +168,8 @@ class DaskData(Chunked):
 
     Parameters
     ----------
-    views : list of Dask arrays, or other arrays beside them, or None for absent views
+    views : list of Dask arrays, or None for absent views
+        Other arrays may stand beside them.
     names : list of str
         What to call the views in messages.
     """
@@ -317,7 +318,8 @@ def persist(views: Sequence[Any]) -> list[da.Array | None]:
 
     Parameters
     ----------
-    views : list of Dask arrays, chunked along samples, or None for absent views
+    views : list of Dask arrays, or None for absent views
+        Chunked along the samples.
 
     Returns
     -------

@@ -111,7 +111,7 @@ def extract_patches(
 
     Returns
     -------
-    patches : array of shape (n_patches, *patch_shape) or (n_patches, *patch_shape, n_channels)
+    patches : array of shape ``(n_patches, *patch_shape)`` or ``(n_patches, *patch_shape, n_channels)``
         A copy. ``patches.reshape(len(patches), -1)`` are the rows that learners take.
     positions : array of shape (n_patches, len(patch_shape))
         Only with `return_positions`.
@@ -242,7 +242,7 @@ def assemble_patches(
 
     Parameters
     ----------
-    patches : array of shape (n_patches, *patch_shape) or (n_patches, *patch_shape, n_channels)
+    patches : array of shape ``(n_patches, *patch_shape)`` or ``(n_patches, *patch_shape, n_channels)``
         All patches of an image of this shape and stride, in order, unless `positions` says where they lie.
     image_shape : tuple of int
         Shape of the image, with channels if patches have them.

@@ -121,6 +121,7 @@ def rank_k(similarities: npt.ArrayLike, k: int = 1, partners: npt.ArrayLike | No
     similarities, partners
         As in :func:`partner_ranks`.
     k : int, default=1
+        How many of the gallery count as found.
 
     Returns
     -------
@@ -173,7 +174,9 @@ def mean_average_precision(
     similarities : array of shape (n_queries, n_gallery)
         Larger is more alike; of equal ones that with the lower number comes first.
     query_labels : array of shape (n_queries,)
+        The class of each query.
     gallery_labels : array of shape (n_gallery,)
+        The class of each sample of the gallery.
 
     Returns
     -------
