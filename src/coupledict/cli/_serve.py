@@ -1,0 +1,42 @@
+"""``coupledict serve``: a page on this machine, for people who do not program."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ._app import Result, command
+
+
+@command(
+    "A page on this machine to fuse, enlarge and explore, without programming.",
+    "coupledict serve",
+    "coupledict serve --port 8000 --no-browser",
+    "coupledict serve --max-megabytes 500 --max-megapixels 400",
+)
+def serve(
+    port: Annotated[int, typer.Option(help="Port to use; 0 takes one that is free.", min=0, max=65535)] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    max_megabytes: Annotated[float, typer.Option(help="Most to upload at a time, in MB.", min=0.001)] = 200,
+    max_megapixels: Annotated[
+        float, typer.Option(help="Most pixels of all pictures of an upload, and of a result, in millions.", min=0.001)
+    ] = 120,
+) -> Result:
+    """Open a page that fuses focus stacks, enlarges pictures and shows the atoms of models.
+
+    The page is for this machine alone: it is at 127.0.0.1, under an address that nobody can guess, and nothing leaves
+    the machine. What is uploaded and made is removed when Ctrl-C ends it.
+    """
+    from ..serve import run
+
+    told: list[str] = []
+    for_machines = "--json" in sys.argv  # their object comes at the end, alone; a person reads along on stderr
+
+    def tell(line: str) -> None:
+        told.append(line)
+        typer.echo(line, err=for_machines)
+
+    run(port, browser=not no_browser, max_megabytes=max_megabytes, max_megapixels=max_megapixels, tell=tell)
+    return Result({"address": told[0].split()[-1]})

@@ -1,0 +1,122 @@
+"""Who may speak to the server: only this machine's browser, and only with the token of this run.
+
+The socket is bound to 127.0.0.1, so other machines cannot reach it. Other programs and other web pages of this machine
+can, and four checks keep them out. The first part of every path is a random token. The Host header must name this
+machine, or a page elsewhere could point its own name at 127.0.0.1 (DNS rebinding). What changes something must come
+from the page itself, as Origin and Sec-Fetch-Site tell. And the headers of every answer forbid the page to load, or to
+tell, anything elsewhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+    from typing import Any
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+SAFE_METHODS = ("GET", "HEAD")
+OUTSIDE = "Expected the address that coupledict serve printed, with its token; copy it from the terminal."
+ELSEWHERE = "Expected a request of the page itself, got one from elsewhere."
+
+
+class Guard:
+    """Let requests pass that know the token and come from this machine; the rest is 403.
+
+    Parameters
+    ----------
+    app : ASGI application
+        Sees paths without the token.
+    token : str
+    port : int
+        That the server is bound to.
+    ticket : str, optional
+        Opens the page once, at ``/ticket``. Every user of the machine can read the command line of a browser; what
+        stands there must not open the page for long.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int, ticket: str | None = None) -> None:
+        self._app, self._token, self._ticket = app, token.encode(), ticket
+        self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        if port == 80:
+            self._hosts |= {"127.0.0.1", "localhost"}  # browsers leave the usual port out
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message["headers"] = [*message["headers"], *(pair for pair in more if pair[0] not in given)]
+            await send(message)
+
+        headers = _read(scope)
+        first, slash, rest = scope["path"].removeprefix("/").partition("/")
+        if headers.get("host", "").lower() not in self._hosts:
+            await _answer(send_guarded, HTTPStatus.FORBIDDEN, OUTSIDE)
+        elif self._is_ticket(first):
+            self._ticket = None
+            await _redirect(send_guarded, f"/{self._token.decode()}/")
+        elif not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._token):
+            await _answer(send_guarded, HTTPStatus.FORBIDDEN, OUTSIDE)
+        elif scope["method"] not in SAFE_METHODS and not self._is_own(headers):
+            await _answer(send_guarded, HTTPStatus.FORBIDDEN, ELSEWHERE)
+        elif not slash:
+            await _redirect(send_guarded, f"/{first}/")
+        else:
+            inner: MutableMapping[str, Any] = dict(scope) | {"path": f"/{rest}", "root_path": ""}
+            await self._app(inner, receive, send_guarded)
+
+    def _is_ticket(self, first: str) -> bool:
+        if self._ticket is None:
+            return False
+        return hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._ticket.encode())
+
+    def _is_own(self, headers: dict[str, str]) -> bool:
+        """Tell whether the page itself sent this; programs that are no browsers send neither header."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site is not None and site != "same-origin":
+            return False
+        # A page that hides its address may be told as "null"; only the browser's own word makes up for that.
+        return (
+            origin is None or origin == f"http://{headers['host'].lower()}" or (origin == "null" and site is not None)
+        )
+
+
+def _read(scope: Scope) -> dict[str, str]:
+    """Return the headers; one that comes twice is as good as wrong."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        found[key] = f"{found[key]}, {value.decode('latin-1')}" if key in found else value.decode("latin-1")
+    return found
+
+
+async def _answer(send: Send, status: HTTPStatus, text: str, *headers: tuple[bytes, bytes]) -> None:
+    kind = (b"content-type", b"text/plain; charset=utf-8")
+    await send({"type": "http.response.start", "status": int(status), "headers": [kind, *headers]})
+    await send({"type": "http.response.body", "body": text.encode()})
+
+
+async def _redirect(send: Send, path: str) -> None:
+    await _answer(send, HTTPStatus.SEE_OTHER, "", (b"location", path.encode()))

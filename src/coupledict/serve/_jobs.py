@@ -1,0 +1,197 @@
+"""One job at a time, the others in line: what is waiting, how far it has come, and what is kept of it.
+
+The event loop owns the line; a job itself runs in a worker thread, tells how far it has come, and hears there that
+nobody waits for it any more. Files of finished jobs are kept until newer ones need the room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+MOST_WAITING = 8
+MOST_KEPT = 8
+MOST_KEPT_BYTES = 1 << 30
+#: What a person at the page can mend. Anything else is our fault, and is shown whole in the terminal.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
+
+
+class Cancelled(Exception):  # noqa: N818  (no error: whoever asked for it knows)
+    """Nobody waits for this job any more."""
+
+
+class LineFull(Exception):  # noqa: N818
+    """More jobs are waiting than make sense for one person."""
+
+
+class Job:
+    """One piece of work with a folder of its own.
+
+    Parameters
+    ----------
+    work : callable
+        Called with the job, in a worker thread; returns what the page shows, as JSON.
+    folder : Path
+        For its files; exists.
+    names : dict of str to str
+        Paths that errors of the library may name, and what the person at the page calls these files.
+    """
+
+    def __init__(self, work: Callable[[Job], dict[str, Any]], folder: Path, names: dict[str, str]) -> None:
+        self.id = secrets.token_urlsafe(9)
+        self.folder = folder
+        self.state: State = "waiting"
+        self.phase, self.share = "", 0.0
+        self.message = ""
+        self.result: dict[str, Any] | None = None
+        self.seconds = 0.0
+        self._work, self._names = work, names
+        self._stop = threading.Event()
+        self.ended = threading.Event()
+
+    def report(self, phase: str, share: float = 0.0) -> None:
+        """Tell what is being done, and which share of it is; called from the worker thread.
+
+        Raises
+        ------
+        Cancelled
+            Where nobody waits for the job any more.
+        """
+        if self._stop.is_set():
+            raise Cancelled
+        self.phase, self.share = phase, min(1.0, share)
+
+    def cancel(self) -> None:
+        """Ask the job to end; one that is waiting has ended."""
+        self._stop.set()
+        if self.state == "waiting":
+            self._end("cancelled")
+
+    def run(self) -> None:
+        """Do the work and keep how it went; never raises."""
+        if self._stop.is_set():
+            return
+        self.state, begin = "running", time.perf_counter()
+        try:
+            self.result = self._work(self)
+            self.seconds = time.perf_counter() - begin
+            self._end("cancelled" if self._stop.is_set() else "done")
+        except Cancelled:
+            self._end("cancelled")
+        except USER_ERRORS as error:
+            self.message = self._sentence(error)
+            self._end("failed")
+        except BaseException as error:
+            if not self._stop.is_set():  # at the end of the server its folder goes, and it may fail at that
+                traceback.print_exc(file=sys.stderr)
+            self.message = (
+                f"Something went wrong that should not have ({type(error).__name__}); the terminal says more."
+            )
+            self._end("failed")
+
+    def _sentence(self, error: BaseException) -> str:
+        text = " ".join(str(error).split()) or "There is not enough memory for this; try smaller pictures."
+        for path, name in self._names.items():
+            text = text.replace(path, name)
+        return text
+
+    def _end(self, state: State) -> None:
+        self.state = state
+        if state != "done":
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self.ended.set()
+
+    def size(self) -> int:
+        """Return the bytes of the files that it keeps."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+
+class Jobs:
+    """The line of jobs, and what is kept of those that are done.
+
+    Parameters
+    ----------
+    folder : Path
+        For the folders of the jobs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._jobs: dict[str, Job] = {}  # in the order they came
+        self._line: asyncio.Queue[Job] = asyncio.Queue()
+
+    def new_folder(self) -> Path:
+        """Make a folder for the files of a job that is to come."""
+        self.check_room()
+        folder = self._folder / secrets.token_hex(8)
+        folder.mkdir()
+        return folder
+
+    def check_room(self) -> None:
+        """Raise where too many jobs are waiting."""
+        if sum(job.state == "waiting" for job in self._jobs.values()) >= MOST_WAITING:
+            raise LineFull(f"Expected at most {MOST_WAITING} jobs to wait; try again when one of them is done.")
+
+    def submit(self, job: Job) -> None:
+        """Put a job at the end of the line."""
+        self.check_room()
+        self._jobs[job.id] = job
+        self._line.put_nowait(job)
+
+    def find(self, name: str) -> Job | None:
+        """Return a job that is still known."""
+        return self._jobs.get(name)
+
+    def describe(self, job: Job) -> dict[str, Any]:
+        """Return what the page wants to know of a job."""
+        told: dict[str, Any] = {"id": job.id, "state": job.state}
+        if job.state == "waiting":
+            others = list(self._jobs.values())
+            told["before"] = sum(other.state in ("waiting", "running") for other in others[: others.index(job)])
+        elif job.state == "running":
+            told |= {"phase": job.phase, "share": job.share}
+        elif job.state == "failed":
+            told["message"] = job.message
+        elif job.state == "done":
+            told |= {"result": job.result, "seconds": job.seconds}
+        return told
+
+    async def work(self) -> None:
+        """Take one job after the other, for ever."""
+        from anyio import CapacityLimiter, to_thread
+
+        limiter = CapacityLimiter(1)
+        while True:
+            job = await self._line.get()
+            await to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=limiter)
+            self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the oldest jobs; the newest result always stays."""
+        done = [job for job in self._jobs.values() if job.state == "done"]
+        sizes = [job.size() for job in done]
+        while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > MOST_KEPT_BYTES):
+            old = done.pop(0)
+            sizes.pop(0)
+            shutil.rmtree(old.folder, ignore_errors=True)
+            del self._jobs[old.id]
+        over = [job for job in self._jobs.values() if job.state in ("failed", "cancelled")]
+        for job in over[:-MOST_KEPT]:
+            del self._jobs[job.id]
+
+    def close(self, seconds: float) -> bool:
+        """Ask all jobs to end; return whether they did within some seconds."""
+        jobs = list(self._jobs.values())
+        for job in jobs:
+            job.cancel()
+        return all(job.ended.wait(seconds) for job in jobs if job.state == "running")

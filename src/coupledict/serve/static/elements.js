@@ -1,0 +1,18 @@
+// Elements by construction: text is only ever text, so no name of a file can become part of the page.
+
+export function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value === true ? "" : value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+export function copyOf(template) {
+  return document.getElementById(template).content.firstElementChild.cloneNode(true);
+}
+
+export function sizeOf(bytes) {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,140 @@
+"""A server of the page for tests, and what a browser would say to it."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import struct
+import threading
+import time
+import zlib
+from contextlib import contextmanager
+from importlib import resources
+
+import numpy as np
+import tifffile
+from PIL import Image
+from scipy.ndimage import gaussian_filter
+
+from coupledict.serve import _server
+from coupledict.serve._app import build_app
+from coupledict.serve._guard import Guard
+from coupledict.serve._uploads import Limits
+
+TOKEN, TICKET = "token-of-the-tests", "ticket-of-the-tests"
+STATIC = resources.files("coupledict.serve").joinpath("static")
+BOUNDARY = "boundary-of-the-tests"
+
+
+class Client:
+    """What a browser would say, and what it would not."""
+
+    def __init__(self, port, folder):
+        self.port, self.folder = port, folder
+
+    def ask(self, method, path, body=None, headers=(), *, token=TOKEN):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection.request(method, f"/{token}{path}" if token else path, body, dict(headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.headers, content
+
+    def json(self, method, path, body=None, headers=()):
+        status, _, content = self.ask(method, path, body, headers)
+        return status, json.loads(content)
+
+    def begin(self, task, *files, **options):
+        body, kind = form(files, options)
+        return self.json("POST", f"/jobs/{task}", body, kind)
+
+    def follow(self, job, *states):
+        """Wait until a job is in one of some states; in an end state if none are named."""
+        for _ in range(2000):
+            _, told = self.json("GET", f"/jobs/{job['id']}")
+            if told["state"] in (states or ("done", "failed", "cancelled")):
+                return told
+            time.sleep(0.01)
+        raise AssertionError(told)
+
+    def do(self, task, *files, **options):
+        status, job = self.begin(task, *files, **options)
+        assert status == 202, job
+        return self.follow(job)
+
+    def message(self, task, *files, **options):
+        told = self.do(task, *files, **options)
+        assert told["state"] == "failed"
+        return told["message"]
+
+    def picture(self, job, name):
+        status, _, content = self.ask("GET", f"/jobs/{job['id']}/{name}")
+        assert status == 200
+        return read(content)
+
+
+def form(files, options):
+    parts = [(f'name="{name}"', value.encode()) for name, value in options.items()]
+    parts += [(f'name="files"; filename="{name}"', content) for name, content in files]
+    lines = b"".join(
+        f"--{BOUNDARY}\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode() + content + b"\r\n"
+        for head, content in parts
+    )
+    return lines + f"--{BOUNDARY}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+
+
+def read(content):
+    if content[:2] in (b"II", b"MM"):
+        return tifffile.imread(io.BytesIO(content))
+    with Image.open(io.BytesIO(content)) as image:
+        return np.asarray(image)
+
+
+def png(pixels):
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, "PNG")
+    return out.getvalue()
+
+
+def tiff(pixels):
+    out = io.BytesIO()
+    tifffile.imwrite(out, pixels, photometric="rgb" if pixels.ndim == 3 else "minisblack")
+    return out.getvalue()
+
+
+def png_that_claims(width, height):
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    body = chunk(b"IDAT", zlib.compress(b"\0" * 64))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + body + chunk(b"IEND", b"")
+
+
+def stack(rng, shape=(40, 56, 3), dtype=np.uint8):
+    """Return a picture in focus on the left, and in focus on the right."""
+    top = np.iinfo(dtype).max
+    sharp = rng.uniform(0, top, shape)
+    soft = gaussian_filter(sharp, (2, 2, 0)[: sharp.ndim])
+    left, right = sharp.copy(), sharp.copy()
+    left[:, shape[1] // 2 :], right[:, : shape[1] // 2] = soft[:, shape[1] // 2 :], soft[:, : shape[1] // 2]
+    return [left.astype(dtype), right.astype(dtype)]
+
+
+@contextmanager
+def serving(folder, megabytes=1.0, megapixels=1.0):
+    folder.mkdir(exist_ok=True)
+    with _server._listen(0) as listener:
+        port = listener.getsockname()[1]
+        app, jobs = build_app(folder, Limits(megabytes, megapixels))
+        server = _server._make_server(Guard(app, token=TOKEN, port=port, ticket=TICKET))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield Client(port, folder)
+        finally:
+            server.should_exit = True
+            assert jobs.close(20)
+            thread.join(20)
+            assert not thread.is_alive()

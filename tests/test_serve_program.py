@@ -1,0 +1,140 @@
+"""`coupledict serve` as a program of its own: its address, its options, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from command import RUN, call, environment, refused
+from serving import form, png
+
+from coupledict.serve import _jobs, _server
+from coupledict.serve import run as serve
+
+# A program of its own
+
+
+@contextmanager
+def program(folder, *options):
+    """Run the command; give its process, its address and the lines that it printed."""
+    command = [*RUN, "serve", "--no-browser", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(folder))
+    )
+    try:
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        yield process, re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/$", lines[0].strip()), lines
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(tmp_path, rng, number):
+    with program(tmp_path) as (process, address, lines):
+        assert "nothing leaves the machine" in lines[1]
+        port, token = int(address[1]), address[2]
+        assert len(token) >= 32
+        (folder,) = (entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-"))
+        assert folder.stat().st_mode & 0o077 == 0  # for nobody else on this machine
+        large = np.tile(rng.integers(0, 255, (2, 8, 8), np.uint8), (1, 200, 200))
+        body, kind = form([(f"{number}.png", png(picture)) for number, picture in enumerate(large)], {})
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            connection.request("POST", f"/{token}/jobs/fuse", body, kind)
+            job = json.loads(connection.getresponse().read())
+            while job["state"] != "running" or not job["share"]:
+                connection.request("GET", f"/{token}/jobs/{job['id']}")
+                job = json.loads(connection.getresponse().read())
+                assert job["state"] in ("waiting", "running")
+        begin = time.perf_counter()
+        process.send_signal(number)
+        assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
+        assert time.perf_counter() - begin < 5  # below 1 s on a machine that does nothing else
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+        assert [entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-")] == []
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence():
+    with _server._listen(0) as listener:
+        port = listener.getsockname()[1]
+        message = refused(call("serve", "--no-browser", "--port", port), 1)
+    assert message.startswith(f"Expected port {port} of this machine to be free")
+    assert message.endswith("leave --port out to take a free one.")
+
+
+class Interrupted:
+    """A server that is ended at once."""
+
+    def run(self, sockets):
+        raise KeyboardInterrupt
+
+
+def test_work_that_does_not_hear_is_left_behind(monkeypatch, tmp_path):
+    ended = []
+    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
+    monkeypatch.setattr(_server.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_jobs.Jobs, "close", lambda self, seconds: seconds > 1)
+    monkeypatch.setattr(_server.os, "_exit", lambda code: ended.append((code, os.listdir(tmp_path))))
+    serve(browser=False)
+    assert ended == [(0, [])]
+
+
+def test_machines_get_one_object(monkeypatch):
+    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
+    done = call("serve", "--no-browser", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["address"] in done.stderr.splitlines()[0]
+
+
+def test_what_opens_in_the_browser_is_no_lasting_secret(monkeypatch, tmp_path):
+    opened, lines = [], []
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(_server.webbrowser, "open", lambda address: not opened.append(address))
+    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
+    monkeypatch.setattr(_server.tempfile, "tempdir", str(tmp_path))
+    before = signal.getsignal(signal.SIGTERM)
+    serve(tell=lines.append)
+    (address,) = opened
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32,}", address)
+    assert address.rsplit("/", 1)[1] not in lines[0]
+    assert len(lines) == 3
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_server.sys, "platform", "linux")
+    serve(tell=lines.append)
+    assert len(opened) == 1
+    assert "No browser was found to open it in; copy the address to yours." in lines
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": -1}, "a port from 0 to 65535, got -1"),
+        ({"max_megabytes": 0}, "max_megabytes to be above 0, got 0"),
+        ({"max_megapixels": float("nan")}, "max_megapixels to be above 0, got nan"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        serve(**options)
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart", "PIL"])
+def test_missing_packages_are_named(monkeypatch, package):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(ImportError, match=r'pip install "coupledict\[serve\]"'):
+        serve(browser=False)
