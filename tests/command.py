@@ -1,5 +1,7 @@
 """The command line as a user runs it: a process of its own."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -23,9 +25,26 @@ def run(*arguments, **variables):
     )
 
 
-def refused(done):
-    """Return the one sentence of a command that failed as it should."""
-    assert done.returncode == 2, done.stderr
+def call(*arguments):
+    """Run a command in this process, which is quicker; return the same as `run`."""
+    from coupledict.cli import main
+
+    before, output, errors = sys.argv, io.StringIO(), io.StringIO()
+    sys.argv = ["coupledict", *map(str, arguments)]
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            main()
+    except SystemExit as end:
+        return subprocess.CompletedProcess(sys.argv, end.code or 0, output.getvalue(), errors.getvalue())
+    finally:
+        sys.argv = before
+    raise AssertionError("main always exits")
+
+
+def refused(done, code=(1, 2, 3)):
+    """Return the one sentence of a command that failed as it should, with this exit code or one of these."""
+    assert done.returncode in (code if isinstance(code, tuple) else (code,)), done.stderr
+    assert done.stdout == ""
     assert "Traceback" not in done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("Error: ")

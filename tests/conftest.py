@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from browsing import browser, open_file  # noqa: F401  (fixtures for all)
 from hypothesis import settings
 
 import coupledict

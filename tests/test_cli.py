@@ -1,13 +1,19 @@
+import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
+import warnings
 
+import numpy as np
 import pytest
-from command import RUN, environment, refused, run
+from command import RUN, call, environment, refused, run
 
 import coupledict
+from coupledict.cli._reproduce import check_folder
 
 
 def test_without_arguments_the_commands_are_listed():
@@ -22,13 +28,6 @@ def test_the_version_is_told():
     assert done.stdout.startswith(f"coupledict {coupledict.build_info()['version']} (")
 
 
-@pytest.mark.parametrize("command", ["reproduce", "demo"])
-def test_every_command_has_help(command):
-    done = run(command, "--help")
-    assert done.returncode == 0
-    assert "--output" in done.stdout
-
-
 def test_an_unknown_command_is_one_error_and_exit_code_2():
     done = run("reproduse")
     assert done.returncode == 2
@@ -37,20 +36,22 @@ def test_an_unknown_command_is_one_error_and_exit_code_2():
 
 
 @pytest.mark.parametrize("given", ["option", "variable"])
-def test_a_data_folder_without_images_is_one_sentence_and_exit_code_2(tmp_path, given):
+def test_a_data_folder_without_images_is_one_sentence_and_exit_code_1(tmp_path, given, monkeypatch):
     output = tmp_path / "out"
+    monkeypatch.delenv("COUPLEDICT_DATA", raising=False)
     if given == "option":
-        done = run("reproduce", "--data", tmp_path / "nothing", "--output", output)
+        done = call("reproduce", "--data", tmp_path / "nothing", "--output", output)
     else:
-        done = run("reproduce", "--output", output, COUPLEDICT_DATA=str(tmp_path / "nothing"))
-    assert re.match(r"Expected the Lytro pairs .* found none; correct --data", refused(done))
+        monkeypatch.setenv("COUPLEDICT_DATA", str(tmp_path / "nothing"))
+        done = call("reproduce", "--output", output)
+    assert re.match(r"Expected the Lytro pairs .* found none; correct --data", refused(done, code=1))
     assert not output.exists() or not list(output.iterdir())
 
 
-def test_an_output_that_is_a_file_is_one_sentence_and_exit_code_2(tmp_path):
+def test_an_output_that_is_a_file_is_one_sentence_and_exit_code_1(tmp_path):
     file = tmp_path / "out"
     file.write_text("mine")
-    refused(run("reproduce", "--quick", "--output", file))
+    assert "got the file" in refused(run("reproduce", "--quick", "--output", file), code=1)
     assert file.read_text() == "mine"
 
 
@@ -63,14 +64,12 @@ def test_an_interrupt_leaves_no_half_written_files(tmp_path):
         text=True,
         env=environment(),
     )
-    assert process.stderr is not None
-    while "paired atoms" not in process.stderr.readline():
+    while not output.exists():  # the first thing that is done, with minutes to go
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.strip().splitlines()[-1] == "Stopped."
-    assert "Traceback" not in errors
+    assert errors.strip() == "Stopped."
     assert list(output.iterdir()) == []
 
 
@@ -86,3 +85,151 @@ def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_pat
     assert after < 0.9 * before
     right = float(re.findall(r"([0-9.]+)% of the pixels are from the one in focus", done.stdout)[0])
     assert right > 95
+
+
+COMMANDS = ["learn", "encode", "predict", "show", "fuse", "upscale", "widen", "reproduce", "demo", "info"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(command):
+    done = call(command, "--help")
+    assert done.returncode == 0
+    examples = re.split(r"Examples?:\n", done.stdout)[1].splitlines()
+    assert examples
+    assert all(line.startswith(f"    coupledict {command}") for line in examples)
+    for option in ("--json", "--debug", *([] if command == "info" else ["--force"])):
+        assert option in done.stdout
+    assert "..." not in [
+        line.split()[-1] for line in call("--help").stdout.splitlines() if line.split()[:1] == [command]
+    ]
+
+
+def test_the_help_tells_what_exit_codes_mean():
+    text = " ".join(call("--help").stdout.split())
+    for meaning in ("0 done", "1 failed", "2 wrong usage", "3 an output exists already", "130 stopped"):
+        assert meaning in text
+
+
+def test_help_and_completion_do_not_wait_for_heavy_packages():
+    heavy = "{'numpy', 'scipy', 'sklearn', 'rich', 'matplotlib', 'PIL', 'starlette', 'uvicorn'}"
+    program = f"import sys, coupledict, coupledict.cli; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment()
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("coupledict en", "encode"), ("coupledict learn --upd", "--update"), ("coupledict learn --update k", "ksvd")],
+)
+def test_shells_complete_commands_options_and_values(words, found):
+    settings = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = run(_COUPLEDICT_COMPLETE="complete_bash", **settings)
+    assert done.stdout.split() == [found]
+
+
+def test_completion_is_printed_for_a_shell():
+    done = run(_COUPLEDICT_COMPLETE="source_bash")
+    assert "complete" in done.stdout
+    assert "_COUPLEDICT_COMPLETE" in done.stdout
+
+
+# Errors
+
+
+def test_an_error_is_json_where_json_was_asked_for(tmp_path):
+    done = call("show", tmp_path / "nothing", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    told = json.loads(done.stderr)
+    assert (told["exit_code"], told["kind"]) == (1, "FileNotFoundError")
+    done = call("show", "--json")
+    assert json.loads(done.stderr)["exit_code"] == done.returncode == 2
+
+
+def test_a_traceback_is_shown_only_when_asked_for(tmp_path):
+    assert "Traceback" not in call("show", tmp_path / "nothing").stderr
+    done = call("show", tmp_path / "nothing", "--debug")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback")
+    assert done.stderr.splitlines()[-1].startswith("Error: ")
+
+
+def test_our_own_faults_have_a_code_of_their_own(monkeypatch):
+    def fail():
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("coupledict._levels.build_info", fail)
+    done = call("info")
+    assert done.returncode == 70
+    assert done.stderr == (
+        "Error: This is a fault in coupledict (KeyError: 'surprise'); please report it with what --debug shows.\n"
+    )
+
+
+def test_warnings_are_sentences_or_part_of_the_json(monkeypatch):
+    def warn():
+        warnings.warn("Mind the gap.", stacklevel=1)
+        return build_info()
+
+    build_info = coupledict.build_info
+    monkeypatch.setattr("coupledict._levels.build_info", warn)
+    assert call("info").stderr == "Warning: Mind the gap.\n"
+    done = call("info", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["warnings"] == ["Mind the gap."]
+
+
+# Folders of results
+
+
+def test_results_go_only_to_folders_that_are_empty_or_of_a_quick_run(tmp_path):
+    check_folder(tmp_path / "new", force=False)
+    (tmp_path / ".partial-x").mkdir()
+    check_folder(tmp_path, force=False)
+    file = tmp_path / "results.json"
+    for text in ("{}", "[1]", "no json", '{"quick": false, "pairs": {}}', '{"quick": true}'):
+        file.write_text(text)
+        with pytest.raises(FileExistsError, match="has other files in it"):
+            check_folder(tmp_path, force=False)
+        check_folder(tmp_path, force=True)
+    file.write_text('{"quick": true, "pairs": {}}')
+    check_folder(tmp_path, force=False)
+    refused(call("demo", "-o", file, "--force"), code=1)
+
+
+@pytest.mark.parametrize("command", ["reproduce", "demo"])
+def test_a_folder_of_other_things_is_left_alone(tmp_path, command):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert "--force" in refused(call(command, "--output", tmp_path), code=3)
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+
+
+# A terminal
+
+
+def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, rng):
+    pty = pytest.importorskip("pty")
+    np.save(tmp_path / "x.npy", rng.standard_normal((500, 16)))
+    arguments = ["learn", tmp_path / "x.npy", "-o", tmp_path / "m", "-T", "2", "--force"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*RUN, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        env=environment(TERM="xterm", COLUMNS="120"),
+    )
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while part := os.read(ours, 4096):
+            shown += part
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    assert re.search(r"%\s+\d:\d\d:\d\d\s+left", text)
+    assert "iteration 30: RMS error" in text
+    assert out.startswith("Learned 64 atoms")
+    assert call(*arguments).stderr == ""

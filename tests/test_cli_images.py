@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
-from command import refused, run
+from command import call as run
+from command import refused
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 from skimage import data
@@ -97,7 +98,7 @@ def test_bad_requests_to_enlarge_are_one_sentence_each(tmp_path):
     Image.fromarray(data.camera()[:40, :40]).save(small)
     (tmp_path / "fake.safetensors").write_text("not a model")
     (tmp_path / "empty").mkdir()
-    assert "2, 3 or 4, got 5" in refused(run("upscale", small, "-o", out, "--scale", "5"))
+    assert "'--scale'" in refused(run("upscale", small, "-o", out, "--scale", "5"), code=2)
     assert "truncated" in refused(run("upscale", small, "-o", out, "--model", tmp_path / "fake.safetensors"))
     assert "found none" in refused(run("upscale", small, "-o", out, "--train", tmp_path / "empty"))
     assert "found none" in refused(run("upscale", small, "-o", out, "--train", tmp_path / "absent"))

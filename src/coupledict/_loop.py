@@ -214,13 +214,8 @@ class Loop:
                         size = int(settings.sizes[position.iteration])
                     part, place = self.data.take(position.order, place, size)
                 outcome = self._iterate(part, size, position.iteration, n_iter)
-            except BaseException:
-                for group, atoms in zip(self.groups, before, strict=True):
-                    group.atoms[:] = atoms
-                raise
-            seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
-            self.history.append(
-                make_record(
+                seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
+                record = make_record(
                     outcome.n_samples,
                     outcome.energy,
                     outcome.n_nonzeros,
@@ -230,7 +225,11 @@ class Loop:
                     seconds,
                     settings.scale,
                 )
-            )
+            except BaseException:
+                for group, atoms in zip(self.groups, before, strict=True):
+                    group.atoms[:] = atoms
+                raise
+            self.history.append(record)  # from here on the iteration counts
             position.place = place
             position.iteration += 1
             position.all_in = position.all_in or self._settled()

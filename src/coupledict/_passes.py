@@ -8,20 +8,23 @@ depend on the number of threads or on the size of the chunks.
 from __future__ import annotations
 
 import _thread
+import multiprocessing
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import joblib
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from . import _native
+from ._blas import one_blas_thread as one_blas_thread
 from ._blocks import Piece, check_finite
 from ._levels import active_level
 from ._views import Array, read_rows
@@ -36,6 +39,7 @@ PATIENCE_SECONDS = 0.1  # longer chunks run beside the main thread, which must s
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a modest core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
 RUN_AHEAD = 4  # finished and running tasks for each thread, so that one slow task does not stop the others at once
+ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
 SIGNAL_BLOCK = 48  # the kernels take this many signals at a time
 
 Task = TypeVar("Task")
@@ -53,12 +57,33 @@ def move_to(cpus: set[int]) -> None:
         return
     allowed = os.sched_getaffinity(0)
     if allowed & cpus:
-        os.sched_setaffinity(0, allowed & cpus)
-        os.sched_setaffinity(0, allowed)
+        try:
+            os.sched_setaffinity(0, allowed & cpus)
+        finally:  # an interrupt in between must not leave it there
+            os.sched_setaffinity(0, allowed)
 
 
 class Stopped(Exception):  # noqa: N818  (no error: whoever set the flag knows why)
     """Work ended because the flag for stopping was set elsewhere; its result is of no use."""
+
+
+_around = threading.local()
+
+
+@contextmanager
+def stopped_by(stop: npt.NDArray[np.int32]) -> Iterator[None]:
+    """Let every pass that this thread begins hear this flag too, as a context."""
+    _around.stop = stop
+    try:
+        yield
+    finally:
+        del _around.stop
+
+
+def flag_for(stop: npt.NDArray[np.int32] | None) -> tuple[npt.NDArray[np.int32], bool]:
+    """Return the flag that ends a pass, and whether it belongs to something around it."""
+    given = getattr(_around, "stop", None) if stop is None else stop
+    return (np.zeros(1, np.int32), False) if given is None else (given, True)
 
 
 def in_order(
@@ -78,16 +103,22 @@ def in_order(
     and only so far ahead of the result that is due: what is held at once does not grow with the number of tasks. Of
     several errors that of the first task is raised. With `nested`, `stop` belongs to a pass around this one, which is
     heard but not stopped: it hears of an error here when the result is due.
+
+    An interrupt may strike the calling thread between any two steps. So threads speak through queues, whose every call
+    is one step; semaphores and conditions are Python code that an interrupt can leave locked.
     """
     take_part = take_part or n_threads < 1
     finished: dict[int, Result | BaseException] = {}
     source = iter(tasks)
     taking = threading.Lock()
     n_taken, exhausted, closing = 0, False, False
-    room = threading.Semaphore(RUN_AHEAD * max(n_threads, 1))
-    news, ended = threading.Semaphore(0), threading.Semaphore(0)
+    room: SimpleQueue[None] = SimpleQueue()
+    for _ in range(RUN_AHEAD * max(n_threads, 1)):
+        room.put(None)
+    news: SimpleQueue[None] = SimpleQueue()
+    ended: list[None] = []
 
-    def work_once() -> bool:
+    def work_once(*, calling: bool) -> bool:
         nonlocal n_taken, exhausted
         with taking:
             if exhausted or closing or stop[0]:
@@ -102,12 +133,16 @@ def in_order(
                 exhausted = True
                 finished[number] = error
                 n_taken += 1
+                if calling and not isinstance(error, Exception):
+                    raise
                 return True
             n_taken += 1
         try:
             finished[number] = function(task)
         except BaseException as error:
             finished[number] = error
+            if calling and not isinstance(error, Exception):  # an interrupt does not wait for its turn
+                raise
         return True
 
     here = _native.current_cpu()
@@ -116,19 +151,36 @@ def in_order(
     def work() -> None:
         try:
             move_to(elsewhere)
-            while room.acquire() and work_once():
-                news.release()
+            while room.get() is None and work_once(calling=False):
+                news.put(None)
         finally:
-            news.release()  # the caller may be waiting for a task that never came
-            ended.release()
+            ended.append(None)
+            news.put(None)  # the caller may be waiting for a task that never came, or for this end
+
+    def join_in() -> bool:
+        try:
+            room.get_nowait()
+        except Empty:
+            return False
+        return work_once(calling=True)
+
+    def dismiss() -> None:
+        for _ in range(n_helpers):
+            room.put(None)
+        while len(ended) < n_helpers:
+            news.get()
 
     n_helpers = 0
     try:
         for _ in range(n_threads - take_part):
-            # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up on
-            # the new thread's processor.
-            _thread.start_new_thread(work, ())
             n_helpers += 1
+            try:
+                # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
+                # on the new thread's processor.
+                _thread.start_new_thread(work, ())
+            except RuntimeError:  # the system has no thread left
+                n_helpers -= 1
+                raise
         if n_helpers and take_part:
             time.sleep(1e-6)  # lets the helpers begin, and leave this processor, before it is busy
             move_to({here} if elsewhere else set())
@@ -137,72 +189,31 @@ def in_order(
             if number in finished:
                 result = finished.pop(number)
                 if isinstance(result, BaseException):
-                    raise result
+                    try:
+                        raise result
+                    finally:
+                        del result  # its traceback holds this frame: neither would die by itself
                 yield result
                 number += 1
-                room.release()
+                room.put(None)
             elif stop[0]:
                 raise Stopped("Work was stopped from outside.")
-            elif take_part and not exhausted and room.acquire(blocking=False) and work_once():
+            elif take_part and not exhausted and join_in():
                 pass
             elif n_helpers:
-                news.acquire()
+                news.get()
     except BaseException:
         closing = True
         if not nested:
             stop[0] = 1
         raise
     finally:
-        for _ in range(n_helpers):
-            room.release()
-        for _ in range(n_helpers):
-            ended.acquire()
-
-
-class _BlasLimit:
-    """Holds matrix products to one thread for as long as anybody asks for it, from any Python thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_askers = 0
-        self._libraries: list[Any] | None = None
-        self._changed: list[tuple[Any, int]] = []
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._n_askers == 0:
-                if self._libraries is None:
-                    self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-                self._changed = [(library, library.num_threads) for library in self._libraries]
-                self._changed = [(library, n) for library, n in self._changed if n is not None and n > 1]
-                self._set([(library, 1) for library, _ in self._changed])
-            self._n_askers += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._n_askers -= 1
-            if self._n_askers == 0:
-                self._set(self._changed)
-
-    @staticmethod
-    def _set(counts: list[tuple[Any, int]]) -> None:
-        for library, n in counts:
-            library.set_num_threads(n)
-            # From 3.8 on, the thread that sets a count owns it; here the last to leave may be another than the first.
-            if hasattr(library, "clear_controlling_thread"):
-                library.clear_controlling_thread()
-
-
-_blas_limit = _BlasLimit()
-
-
-def one_blas_thread() -> _BlasLimit:
-    """Hold NumPy's and SciPy's matrix products to one thread, as a context.
-
-    The products here are small: a second thread would cost more than it brings, its workers go on spinning for
-    milliseconds afterwards on a core that a pass wants, and the bits of the result must not depend on the machine.
-    """
-    return _blas_limit
+        try:
+            dismiss()
+        except BaseException:  # an interrupt at the very end
+            closing = True
+            dismiss()
+            raise
 
 
 class Workspaces:
@@ -249,6 +260,9 @@ def count_jobs(n_jobs: int | None) -> int:
         raise ValueError(
             "Expected n_jobs to be None, a positive number of threads, or negative (-1: all cores); got 0."
         )
+    if n_jobs is not None and multiprocessing.current_process().daemon:
+        # joblib says 1 here, and warns: such a process must not start others. It may well start threads.
+        return int(n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs))
     return int(joblib.effective_n_jobs(n_jobs))
 
 
@@ -263,7 +277,8 @@ def fill_gram(plan: _native.Plan, n_jobs: int) -> None:
         plan.fill_gram(*chunk, workspace)
         workspaces.take_back(workspace)
 
-    for _ in in_order(fill, chunks, min(n_jobs, len(chunks)), np.zeros(1, np.int32), take_part=short):
+    stop, nested = flag_for(None)
+    for _ in in_order(fill, chunks, min(n_jobs, len(chunks)), stop, take_part=short, nested=nested):
         pass
 
 
@@ -357,8 +372,7 @@ def encode(
     """Code all samples. A pass within a pass shares its flag `stop`."""
     n = len(samples)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, together=coder.gram_free)
-    nested = stop is not None
-    stop = np.zeros(1, np.int32) if stop is None else stop
+    stop, nested = flag_for(stop)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
     energy = np.empty(n, np.float64)
@@ -463,6 +477,37 @@ class _Accumulators:
             array.fill(0)
 
 
+def _add_up(
+    views: list[Array],
+    part: Part,
+    g: int,
+    own: _Accumulators,
+    workspace: _native.Workspace,
+    stop: npt.NDArray[np.int32],
+) -> None:
+    """Add the codes of group g to its sums, a few samples at a time: in between, an interrupt is heard."""
+    n, width = part.counts.size, sum(view.shape[1] for view in views)
+    step = max(1, int(ADDS_PER_CALL * n / max(1, part.indices.size * width)))
+    level, first = active_level(), 0
+    for start in range(0, n, step):
+        if stop[0]:
+            return
+        counts = part.counts[start : start + step]
+        last = first + int(counts.sum())
+        _native.accumulate(
+            [view[start : start + step] for view in views],
+            counts,
+            part.indices[first:last],
+            part.values[g][first:last],
+            own.a[g],
+            own.b[g],
+            own.uses,
+            workspace,
+            level,
+        )
+        first = last
+
+
 def statistics(
     coder: Coder,
     samples: Samples,
@@ -484,11 +529,9 @@ def statistics(
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
     rows = max(512, 2 * n_atoms)
     chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
-    nested = stop is not None
-    stop = np.zeros(1, np.int32) if stop is None else stop
+    stop, nested = flag_for(stop)
     workspaces = Workspaces()
     idle: deque[_Accumulators] = deque()
-    level = active_level()
 
     def code(chunk: tuple[int, int]) -> tuple[_Accumulators, Array, Array, Array]:
         start, end = chunk
@@ -504,20 +547,9 @@ def statistics(
         except IndexError:
             own = _Accumulators(n_atoms, widths, coder.dtype)
         own.clear()
-        if not stop[0]:
-            for g, group in enumerate(groups):
-                own.uses.fill(0)
-                _native.accumulate(
-                    [views[v] for v in group],
-                    part.counts,
-                    part.indices,
-                    part.values[g],
-                    own.a[g],
-                    own.b[g],
-                    own.uses,
-                    workspace,
-                    level,
-                )
+        for g, group in enumerate(groups):
+            own.uses.fill(0)
+            _add_up([views[v] for v in group], part, g, own, workspace, stop)
         workspaces.take_back(workspace)
         worst = start + np.argsort(-energy, kind="stable")[:n_worst] if n_worst else np.empty(0, np.int64)
         sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])

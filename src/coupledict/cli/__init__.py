@@ -1,7 +1,11 @@
-"""The command line: ``coupledict COMMAND``; one module a group of commands."""
+"""The command line: ``coupledict COMMAND``; one module a group of commands.
+
+Modules import what they need when a command runs: help and completion must not wait for scikit-learn.
+"""
 
 from ._app import app, main
 
 __all__ = ["app", "main"]
 
-from . import _audio, _images, _reproduce  # noqa: F401  (they register their commands)
+# They register their commands, which are listed in this order.
+from . import _learn, _code, _show, _images, _audio, _serve, _reproduce, _info  # noqa: F401, I001

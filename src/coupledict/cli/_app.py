@@ -1,31 +1,147 @@
-"""The application that commands register with, and how they fail: one sentence, exit code 2."""
+"""The application: how commands register, what they print for people and for machines, and how they fail."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import sys
-from typing import Annotated
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from .._levels import build_info
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 failed (a file, its contents, a package that is missing), 2 wrong usage, 3 an output exists"
+    " already and --force was not given, 70 a fault in coupledict, 130 stopped by Ctrl-C."
+)
+INTERRUPTION = "The fit was interrupted"  # how the warning of a learner begins
+FAILED, MISUSED, EXISTS, FAULT, INTERRUPTED = 1, 2, 3, 70, 130
+
+#: What a user can mend: bad input, missing files, missing packages, too little memory. Anything else is our fault.
+USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
+#: What the parser raises for arguments that it cannot make sense of. Typer shows it by this descendant only.
+PARSER_ERROR: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="coupledict",
     help="Dictionaries that explain two or more views of the same signals together.",
+    epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-#: What a user can mend: bad input, missing files, missing packages. Anything else is our fault and is shown whole.
-USER_ERRORS = (ValueError, TypeError, OSError, ImportError)
 
-INTERRUPTED = 130  # what shells, and typer, say of a program that was stopped by Ctrl-C
+class MisuseError(ValueError):
+    """Arguments that do not fit each other."""
+
+
+class StoppedError(Exception):
+    """Work that Ctrl-C ended; the message tells how to go on."""
+
+
+@dataclass
+class Result:
+    """What a command has done: `data` for machines, `facts` and `lines` for people."""
+
+    data: dict[str, Any]
+    lines: list[str] = field(default_factory=list)
+    facts: list[tuple[str, str]] = field(default_factory=list)
+
+
+Command = TypeVar("Command", bound=Callable[..., Result])
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines; errors too, on stderr.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+COMMON = {"as_json": AsJson, "debug": Debug}
+
+
+def command(summary: str, *examples: str) -> Callable[[Command], Command]:
+    """Register a function as a command, with examples in its help and with the options that every command has."""
+
+    def register(function: Command) -> Command:
+        signature = inspect.signature(function, eval_str=True)
+
+        @functools.wraps(function)
+        def run(*, as_json: bool, debug: bool, **given: Any) -> None:
+            del debug  # main looks for it, for it matters to errors of the parser too
+            noted: list[str] = []
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                # Learners keep what they have when they are interrupted; who stops a command wants no output of it.
+                warnings.filterwarnings("error", INTERRUPTION, UserWarning)
+                warnings.showwarning = _warning_printer(noted if as_json else None)
+                result = function(**given)
+            _print(result, function.__name__.rstrip("_"), noted if as_json else None)
+
+        more = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+            for key, kind in COMMON.items()
+        ]
+        kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
+        parameters = [*kept, *more]
+        decorated: Any = run
+        decorated.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
+        decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        title = "Example:" if len(examples) == 1 else "Examples:"
+        epilog = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
+        app.command(short_help=summary, epilog=epilog)(decorated)
+        return function
+
+    return register
+
+
+def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
+    """Return what is told of warnings: it keeps them for the JSON object, or prints each as one sentence."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        sentence = " ".join(str(message).split())
+        if noted is None:
+            typer.echo(f"Warning: {sentence}", err=True)
+        else:
+            noted.append(sentence)
+
+    return show
+
+
+def _print(result: Result, name: str, noted: list[str] | None) -> None:
+    if noted is not None:
+        data = {"command": name, **result.data}
+        typer.echo(json.dumps(data | {"warnings": noted} if noted else data))
+        return
+    if result.facts:
+        _print_facts(result.facts)
+    for line in result.lines:
+        typer.echo(line)
+
+
+def _print_facts(facts: list[tuple[str, str]]) -> None:
+    """Print names and values: a table on a terminal, lines that can be searched elsewhere."""
+    if not sys.stdout.isatty():
+        width = max(len(name) for name, _ in facts)
+        for name, value in facts:
+            typer.echo(f"{name:<{width}}  {value}")
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name), Text(value))
+    Console().print(table)
 
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from .._levels import build_info
+
         info = build_info()
         typer.echo(f"coupledict {info['version']} ({info['simd']} kernels, {info['compiler']})")
         raise typer.Exit
@@ -41,13 +157,53 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; errors that a user can mend become one sentence and exit code 2."""
+    """Run the command line; an error becomes one sentence and an exit code that tells its kind."""
     try:
-        app()
-    except SystemExit as error:
-        if error.code == INTERRUPTED:
-            typer.echo("Stopped.", err=True)
-        raise
-    except USER_ERRORS as error:
-        typer.echo(f"Error: {' '.join(str(error).split())}", err=True)
-        sys.exit(2)
+        code = app(prog_name="coupledict", standalone_mode=False)
+        if code == INTERRUPTED:  # what the parser makes of Ctrl-C
+            code = _report(StoppedError("Stopped."))
+    except (KeyboardInterrupt, typer.Abort):
+        code = _report(StoppedError("Stopped."))
+    except Exception as error:
+        interrupted = isinstance(error, UserWarning) and str(error).startswith(INTERRUPTION)
+        code = _report(StoppedError("Stopped.") if interrupted else error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception) -> int:
+    """Print an error, and return the exit code of its kind."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # how newer parsers say that there were no arguments
+        typer.echo(str(error), err=True)
+        return MISUSED
+    if "--debug" in sys.argv:
+        traceback.print_exception(error)
+    code, sentence = _explain(error)
+    if "--json" in sys.argv:
+        typer.echo(json.dumps({"error": sentence, "kind": type(error).__name__, "exit_code": code}), err=True)
+    else:
+        typer.echo(sentence if code == INTERRUPTED else f"Error: {sentence}", err=True)
+    return code
+
+
+def _explain(error: Exception) -> tuple[int, str]:
+    if isinstance(error, PARSER_ERROR):
+        context = getattr(error, "ctx", None)
+        hint = f" Try '{context.command_path} --help'." if context is not None else ""
+        sentence = _one_line(error.format_message()).replace("Value error, ", "").rstrip(".?")
+        return MISUSED, f"{sentence}.{hint}"
+    if isinstance(error, StoppedError):
+        return INTERRUPTED, _one_line(error)
+    if isinstance(error, MisuseError):
+        return MISUSED, _one_line(error)
+    if isinstance(error, FileExistsError):
+        return EXISTS, _one_line(error)
+    if isinstance(error, MemoryError):
+        return FAILED, _one_line(error) or "There is not enough memory for this."
+    if isinstance(error, USER_ERRORS):
+        return FAILED, _one_line(error)
+    told = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
+    return FAULT, f"This is a fault in coupledict ({told}); please report it with what --debug shows."
+
+
+def _one_line(message: object) -> str:
+    return " ".join(str(message).split())

@@ -2,56 +2,69 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from ._app import app
+from ._app import Result, command
+from ._options import Force, ModelOption, SaveModel, Threads, check_training, jobs
+from ._progress import is_watched
 
 
-@app.command()
+@command(
+    "Wide-band speech from narrow-band speech.",
+    "coupledict widen telephone.wav wide.wav",
+    "coupledict widen telephone.wav wide.flac --train speech/ --save-model mine.safetensors",
+)
 def widen(
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="Sound file of narrow-band speech, at 8 kHz.")],
     output: Annotated[Path, typer.Argument(help="Sound file to write, at 16 kHz (.wav, .flac, .ogg).")],
-    model: Annotated[Path | None, typer.Option(help="Model to use instead of the one that ships.")] = None,
+    model: ModelOption = None,
     train: Annotated[
         Path | None, typer.Option(help="Folder of wide-band speech (16 kHz) to learn from instead.", metavar="DIR")
     ] = None,
-    save_model: Annotated[Path | None, typer.Option(help="Where to keep what --train learned.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores if left out.", min=1)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-) -> None:
+    save_model: SaveModel = None,
+    threads: Threads = None,
+    force: Force = False,
+) -> Result:
     """Give narrow-band speech the high band that it lost, by dictionaries of both bands."""
-    from ..audio import BandwidthExtension
     from ..audio._files import check_output, check_source
 
     check_output(output, force=force)
-    if model is not None and train is not None:
-        raise ValueError("Expected --model or --train, got both; a model is learned already.")
-    if save_model is not None and train is None:
-        raise ValueError("Expected --save-model together with --train; there is nothing else to keep.")
-    if save_model is not None and save_model.exists() and not force:
-        raise FileExistsError(f"'{save_model}' exists already; give another name, or --force to replace it.")
+    check_training(model, train, save_model, force=force)
     check_source(source)
-    if model is not None:
-        widener = BandwidthExtension.load(model)
-    elif train is not None:
-        widener = BandwidthExtension(n_jobs=threads or -1, random_state=0, verbose=1)
-        widener.fit(_training_signals(train))
-        if save_model is not None:
-            widener.save(save_model)
-    else:
-        widener = BandwidthExtension.pretrained()
-    widener.set_params(n_jobs=threads or -1, verbose=1)
+    widener = _widener(model, train, save_model, jobs(threads))
+    widener.set_params(n_jobs=jobs(threads), verbose=is_watched())
     n_cut = widener.extend_file(source, output, force=force)
+    lines = [f"Wrote {output}."]
+    if save_model is not None:
+        lines.append(f"Wrote {save_model}; use it with --model.")
     if n_cut:
-        typer.echo(f"{n_cut} samples were too loud for the file and were cut; make {source} quieter first.", err=True)
-    typer.echo(f"Wrote {output}.")
+        warnings.warn(
+            f"{n_cut} samples were too loud for the file and were cut; make {source} quieter first.", stacklevel=1
+        )
+    kept = {} if save_model is None else {"model": str(save_model)}
+    return Result({"output": str(output), "samples_cut": n_cut, **kept}, lines)
 
 
-def _training_signals(folder: Path) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+def _widener(model: Path | None, train: Path | None, save_model: Path | None, n_jobs: int) -> Any:
+    """Return the extension that was asked for: read, learned, or the one that ships."""
+    from ..audio import BandwidthExtension
+
+    if model is not None:
+        return BandwidthExtension.load(model)
+    if train is None:
+        return BandwidthExtension.pretrained()
+    widener = BandwidthExtension(n_jobs=n_jobs, random_state=0, verbose=is_watched())
+    widener.fit(_training_signals(train))
+    if save_model is not None:
+        widener.save(save_model)
+    return widener
+
+
+def _training_signals(folder: Path) -> list[Any]:
     from ..audio._files import READABLE, read_wide
 
     if not folder.is_dir():

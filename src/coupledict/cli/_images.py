@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
-from ..images._files import Picture, check_output, read_image, write_image
-from ._app import app
+from ._app import MisuseError, Result, command
+from ._options import Force, ModelOption, Picture, Quality, SaveModel, Threads, check_training, jobs
+from ._progress import is_watched
 
-Output = Annotated[Path, typer.Option("-o", "--output", help="Picture to write (.png, .jpg, .tif, .webp, .bmp).")]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-Threads = Annotated[int | None, typer.Option(help="Threads; all cores if left out.", min=1)]
-Quality = Annotated[int, typer.Option(help="Quality of .jpg and .webp files.", min=1, max=100)]
 TRAINING_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
 
-@app.command()
+@command(
+    "One sharp picture from a focus stack.",
+    "coupledict fuse near.jpg far.jpg -o sharp.png",
+    "coupledict fuse stack/*.tif -o sharp.tif --map map.png --register",
+)
 def fuse(
     images: Annotated[list[Path], typer.Argument(help="Two or more pictures of one scene, focused differently.")],
-    output: Output,
+    output: Picture,
     map_: Annotated[
         Path | None, typer.Option("--map", help="Picture of which source each pixel is from, from black to white.")
     ] = None,
@@ -31,46 +31,70 @@ def fuse(
     quality: Quality = 95,
     threads: Threads = None,
     force: Force = False,
-) -> None:
+) -> Result:
     """Fuse pictures of one scene that are focused differently into one that is sharp everywhere."""
-    from ..images import MultiFocusFusion
+    import numpy as np
 
+    from ..images import MultiFocusFusion
+    from ..images._files import Picture as Pixels
+    from ..images._files import check_output, write_image
+
+    if len(images) < 2:
+        raise MisuseError(f"Expected two or more pictures to fuse, got {len(images)}.")
     check_output(output, force=force)
     if map_ is not None:
         check_output(map_, force=force)
         if map_.resolve() == output.resolve():
-            raise ValueError(f"Expected different files for the picture and its map, got '{output}' for both.")
-    if len(images) < 2:
-        raise ValueError(f"Expected two or more pictures to fuse, got {len(images)}.")
-    pictures = [read_image(path) for path in images]
-    first = pictures[0].pixels
-    for path, picture in zip(images, pictures, strict=True):
+            raise MisuseError(f"Expected different files for the picture and its map, got '{output}' for both.")
+    pictures = _read_stack(images)
+    fusion = MultiFocusFusion(register=register, n_jobs=jobs(threads), verbose=is_watched())
+    fused = fusion.fuse([picture.pixels for picture in pictures])
+    if map_ is not None:
+        levels = np.rint(np.linspace(0, 255, len(images))).astype(np.uint8)
+        write_image(map_, Pixels(levels[fused.decision]), force=force)
+    write_image(output, Pixels(fused.image, pictures[0].profile), force=force, quality=quality)
+    shares = np.bincount(fused.decision.ravel(), minlength=len(images)) / fused.decision.size
+    lines = [f"{share:6.1%} of the pixels are from {path}" for path, share in zip(images, shares, strict=True)]
+    lines.append(f"Wrote {output}" + (f" and {map_}." if map_ is not None else "."))
+    sources = [{"file": str(path), "share": float(share)} for path, share in zip(images, shares, strict=True)]
+    return Result(
+        {"output": str(output), "map": None if map_ is None else str(map_), **_size(fused.image), "sources": sources},
+        lines,
+    )
+
+
+def _read_stack(images: list[Path]) -> list[Any]:
+    """Read pictures, which must be of one size and kind."""
+    from ..images._files import read_image
+
+    pictures: list[Any] = []
+    for path in images:
+        picture = read_image(path)
+        first = pictures[0].pixels if pictures else picture.pixels
         if picture.pixels.shape != first.shape or picture.pixels.dtype != first.dtype:
             raise ValueError(
                 f"Expected pictures of one size and kind, got {_describe(first)} in '{images[0]}' and"
                 f" {_describe(picture.pixels)} in '{path}'."
             )
-    fused = MultiFocusFusion(register=register, n_jobs=threads or -1).fuse([picture.pixels for picture in pictures])
-    if map_ is not None:
-        levels = np.rint(np.linspace(0, 255, len(images))).astype(np.uint8)
-        write_image(map_, Picture(levels[fused.decision]), force=force)
-    write_image(output, Picture(fused.image, pictures[0].profile), force=force, quality=quality)
-    shares = np.bincount(fused.decision.ravel(), minlength=len(images)) / fused.decision.size
-    for path, share in zip(images, shares, strict=True):
-        typer.echo(f"{share:6.1%} of the pixels are from {path}")
-    typer.echo(f"Wrote {output}" + (f" and {map_}." if map_ is not None else "."))
+        pictures.append(picture)
+    return pictures
 
 
-@app.command()
+@command(
+    "Enlarge a picture 2, 3 or 4 times.",
+    "coupledict upscale small.png -o large.png",
+    "coupledict upscale small.png -o large.png --scale 3 --best",
+    "coupledict upscale small.png -o large.png --train photographs/ --save-model mine.safetensors",
+)
 def upscale(
     image: Annotated[Path, typer.Argument(help="Picture to enlarge.")],
-    output: Output,
-    scale: Annotated[int, typer.Option(help="How many times as wide and as high: 2, 3 or 4.")] = 2,
-    model: Annotated[Path | None, typer.Option(help="Model to use instead of the one that ships.")] = None,
+    output: Picture,
+    scale: Annotated[int, typer.Option(help="How many times as wide and as high: 2, 3 or 4.", min=2, max=4)] = 2,
+    model: ModelOption = None,
     train: Annotated[
         Path | None, typer.Option(help="Folder of sharp pictures to learn from instead.", metavar="DIR")
     ] = None,
-    save_model: Annotated[Path | None, typer.Option(help="Where to keep what --train learned.")] = None,
+    save_model: SaveModel = None,
     coupled: Annotated[
         bool, typer.Option("--coupled", help="With --train: learn coupled dictionaries instead of anchored regressors.")
     ] = False,
@@ -78,47 +102,65 @@ def upscale(
     quality: Quality = 95,
     threads: Threads = None,
     force: Force = False,
-) -> None:
+) -> Result:
     """Enlarge a picture by dictionaries of small and large patches."""
-    from ..images import SuperResolution
+    from ..images._files import Picture as Pixels
+    from ..images._files import check_output, check_pixels, read_image, write_image
 
     check_output(output, force=force)
-    if model is not None and train is not None:
-        raise ValueError("Expected --model or --train, got both; a model is learned already.")
+    check_training(model, train, save_model, force=force)
     if coupled and train is None:
-        raise ValueError("Expected --coupled together with --train: models that are learned already have their method.")
+        raise MisuseError("Expected --coupled with --train: models that are learned already have their method.")
     if coupled and best:
-        raise ValueError("Expected --best without --coupled: it is for anchored regressors.")
-    if save_model is not None and train is None:
-        raise ValueError("Expected --save-model together with --train; there is nothing else to keep.")
-    if save_model is not None and save_model.exists() and not force:
-        raise FileExistsError(f"'{save_model}' exists already; give another name, or --force to replace it.")
+        raise MisuseError("Expected --best without --coupled: it is for anchored regressors.")
     picture = read_image(image)
+    check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
+    enlarger = _enlarger(scale, model, train, save_model, coupled=coupled, n_jobs=jobs(threads))
+    enlarger.set_params(ensemble=best, n_jobs=jobs(threads), verbose=is_watched())
+    pixels = enlarger.upscale(picture.pixels)
+    write_image(output, Pixels(pixels, picture.profile), force=force, quality=quality)
+    kept = {} if save_model is None else {"model": str(save_model)}
+    return Result(
+        {"output": str(output), **_size(pixels), **kept},
+        [f"Wrote {output}: {pixels.shape[1]} x {pixels.shape[0]} pixels."]
+        + ([] if save_model is None else [f"Wrote {save_model}; use it with --model."]),
+    )
+
+
+def _enlarger(
+    scale: int, model: Path | None, train: Path | None, save_model: Path | None, *, coupled: bool, n_jobs: int
+) -> Any:
+    """Return the super-resolution that was asked for: read, learned, or the one that ships."""
+    from ..images import SuperResolution
+
     if model is not None:
         enlarger = SuperResolution.load(model)
         if enlarger.scale != scale:
             raise ValueError(f"Expected --scale {enlarger.scale}, which '{model}' was made for, got {scale}.")
-    elif train is not None:
-        enlarger = SuperResolution(
-            scale, method="coupled" if coupled else "anchored", n_jobs=threads or -1, random_state=0, verbose=1
-        )
-        enlarger.fit(_training_pictures(train))
-        if save_model is not None:
-            enlarger.save(save_model)
-    else:
-        enlarger = SuperResolution.pretrained(scale)
-    enlarger.set_params(ensemble=best, n_jobs=threads or -1, verbose=1)
-    pixels = enlarger.upscale(picture.pixels)
-    write_image(output, Picture(pixels, picture.profile), force=force, quality=quality)
-    typer.echo(f"Wrote {output}: {pixels.shape[1]} x {pixels.shape[0]} pixels.")
+        return enlarger
+    if train is None:
+        return SuperResolution.pretrained(scale)
+    enlarger = SuperResolution(
+        scale, method="coupled" if coupled else "anchored", n_jobs=n_jobs, random_state=0, verbose=is_watched()
+    )
+    enlarger.fit(_training_pictures(train))
+    if save_model is not None:
+        enlarger.save(save_model)
+    return enlarger
 
 
-def _describe(pixels: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
+def _size(pixels: Any) -> dict[str, int]:
+    return {"width": int(pixels.shape[1]), "height": int(pixels.shape[0])}
+
+
+def _describe(pixels: Any) -> str:
     kind = {2: "grey"}.get(pixels.ndim) or {3: "colour", 4: "colour with alpha"}[pixels.shape[2]]
     return f"{pixels.shape[1]} x {pixels.shape[0]} pixels of {8 * pixels.itemsize}-bit {kind}"
 
 
-def _training_pictures(folder: Path) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+def _training_pictures(folder: Path) -> list[Any]:
+    from ..images._files import read_image
+
     if not folder.is_dir():
         raise FileNotFoundError(f"Expected a folder of pictures to learn from, found none at '{folder}'.")
     files = sorted(file for file in folder.iterdir() if file.suffix.lower() in TRAINING_SUFFIXES)

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ._app import app
-from ._steps import Steps
+from ._app import Result, command
+from ._options import Seed, Threads
+from ._progress import Progress
+
+Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder for the report and its figures.", metavar="DIR")]
+ForceFolder = Annotated[
+    bool,
+    typer.Option("--force", help="Write to a folder with other files in it, or over a run that was not a quick one."),
+]
 
 
-@app.command()
+@command(
+    "The paper's experiments, with a report.",
+    "coupledict reproduce --quick",
+    "coupledict reproduce --data lytro/ --output output/reproduction",
+)
 def reproduce(
     data: Annotated[
         Path | None,
@@ -24,18 +38,18 @@ def reproduce(
             metavar="DIR",
         ),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for the report and its figures.", metavar="DIR")] = Path(
-        "output/reproduction"
-    ),
+    output: Folder = Path("output/reproduction"),
     quick: Annotated[bool, typer.Option("--quick", help="Few patches and one run of each method, in seconds.")] = False,
-    seed: Annotated[int, typer.Option(help="Source of the patches and of random starts.", min=0)] = 0,
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores if left out.", min=1)] = None,
-) -> None:
+    seed: Seed = 0,
+    threads: Threads = None,
+    force: ForceFolder = False,
+) -> Result:
     """Run both experiments of the paper and write a report that can be held beside it."""
+    check_folder(output, force=force)
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import reproduce as run
 
-    with Steps() as steps:
+    with Progress() as progress:
         results = run(
             output,
             data=data,
@@ -43,44 +57,68 @@ def reproduce(
             seed=seed,
             threads=threads or usable_cores(),
             command=command_line(),
-            progress=steps.step,
-            started=steps.expect,
+            progress=progress.step,
+            started=progress.expect,
         )
-    for line in summary(results):
-        typer.echo(line)
-    typer.echo(f"Wrote report.html, results.json, dictionaries.npz and the figures (PNG, SVG) in {output}.")
-    typer.echo(f"Next: open {output / 'report.html'} in a browser.")
+    lines = [
+        *summary(results),
+        f"Wrote report.html, results.json, dictionaries.npz and the figures (PNG, SVG) in {output}.",
+        f"Next: open {output / 'report.html'} in a browser.",
+    ]
+    return Result({"output": str(output), "report": str(output / "report.html"), **_outcome(results)}, lines)
 
 
-@app.command()
+@command("A first look, in under a minute.", "coupledict demo", "coupledict demo --output first-look")
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for pictures and the report.", metavar="DIR")] = Path(
-        "output/demo"
-    ),
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores if left out.", min=1)] = None,
-) -> None:
+    output: Folder = Path("output/demo"),
+    threads: Threads = None,
+    force: ForceFolder = False,
+) -> Result:
     """Learn paired atoms, predict a sharp photograph from a blurred one, and run the paper's experiments in short."""
+    check_folder(output, force=force)
     from ..experiments.demonstration import fuse_photographs, predict_photograph
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import QUICK_TIME, count_steps
     from ..experiments.reproduction import reproduce as run
 
-    output.mkdir(parents=True, exist_ok=True)
     n_threads = threads or usable_cores()
-    with Steps() as steps:
-        steps.expect(3 + count_steps(QUICK_TIME))
-        lines = predict_photograph(output, n_threads, steps.step)
-        lines += fuse_photographs(output, n_threads, steps.step)
-        run(output, quick=True, threads=n_threads, command=command_line(), progress=steps.step)
-    for line in lines:
-        typer.echo(line)
-    typer.echo(
-        "report.html: the paper's two experiments in short, with an atom explorer; results.json has its figures."
-    )
-    typer.echo(
-        f"All of it is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,"
-    )
-    typer.echo("or run the experiments in full: coupledict reproduce")
+    output.mkdir(parents=True, exist_ok=True)
+    with Progress() as progress, tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
+        progress.expect(3 + count_steps(QUICK_TIME))
+        folder = Path(name)
+        lines = predict_photograph(folder, n_threads, progress.step)
+        lines += fuse_photographs(folder, n_threads, progress.step)
+        results = run(output, quick=True, threads=n_threads, command=command_line(), progress=progress.step)
+        for file in sorted(folder.iterdir()):
+            os.replace(file, output / file.name)
+    lines += [
+        "report.html: the paper's two experiments in short, with an atom explorer; results.json has its figures.",
+        f"All of it is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,",
+        "or run the experiments in full: coupledict reproduce",
+    ]
+    pictures = [str(output / picture) for picture in ("prediction.png", "fusion.png")]
+    data = {"output": str(output), "report": str(output / "report.html"), "pictures": pictures, **_outcome(results)}
+    return Result(data, lines)
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Refuse a folder with files that a run would mix with or replace, unless they are those of a quick run."""
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"Expected a folder for the results, got the file '{folder}'.")
+    if force or not folder.exists() or _is_quick_run(folder):
+        return
+    if any(not file.name.startswith(".") for file in folder.iterdir()):
+        raise FileExistsError(
+            f"'{folder}' has other files in it; give another folder, or --force to replace those of the same names."
+        )
+
+
+def _is_quick_run(folder: Path) -> bool:
+    try:
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(results, dict) and results.get("quick") is True and "pairs" in results
 
 
 def command_line() -> str:
@@ -88,13 +126,26 @@ def command_line() -> str:
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
+def _claims(results: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    groups = [("Paired atoms", results["claims"])]
+    return groups + [(regime["title"][0].upper() + regime["title"][1:], regime["claims"]) for regime in results["time"]]
+
+
+def _outcome(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the claims of a run for machines; the rest is in results.json."""
+    claims = [
+        {"group": title, "claim": entry["claim"], "measured": entry["measured"], "holds": entry["holds"]}
+        for title, entries in _claims(results)
+        for entry in entries
+    ]
+    return {"seconds": results["seconds"], "claims": claims}
+
+
 def summary(results: dict[str, Any]) -> list[str]:
     """Return the claims of a run in lines."""
     marks = {True: "holds", False: "does not hold", None: "open"}
     lines = list(results["data"])
-    groups = [("Paired atoms", results["claims"])]
-    groups += [(regime["title"][0].upper() + regime["title"][1:], regime["claims"]) for regime in results["time"]]
-    for title, claims in groups:
+    for title, claims in _claims(results):
         lines += ["", title]
         lines += [f"  [{marks[entry['holds']]}] {entry['claim']} {entry['measured']}" for entry in claims]
     return [*lines, ""]

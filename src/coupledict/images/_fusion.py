@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
 from importlib import resources
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +21,7 @@ from .._saving import load
 from .._views import Array, check_count, check_tol
 from ..model_io import ModelFileError
 from ._fusion_decision import Labels, compose, remove_small
-from ._fusion_evidence import Grey, luma, pixel_evidence
+from ._fusion_evidence import Grey, count_patches, luma, pixel_evidence
 from ._fusion_register import register
 from ._patches import extract_patches
 
@@ -81,6 +82,8 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
     random_state : int, RandomState, Generator or None
         Source of the patches that `fit` draws and of the learner's start.
+    verbose : int, default=0
+        1 shows progress.
 
     Attributes
     ----------
@@ -123,6 +126,7 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         max_bytes: int = 1 << 24,
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.n_nonzero_coefs = n_nonzero_coefs
@@ -136,6 +140,7 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         self.max_bytes = max_bytes
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def _check_parameters(self) -> None:
         for name in ("n_components", "n_nonzero_coefs", "patch_size", "n_patches", "n_scales", "window", "max_bytes"):
@@ -174,6 +179,7 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
             normalize="joint",
             n_jobs=self.n_jobs,
             random_state=rng,
+            verbose=self.verbose,
         ).fit([means, details])
         return self
 
@@ -211,9 +217,17 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
             "window": self.window,
             "max_bytes": self.max_bytes,
         }
+        n_pairs = 1 if len(sources) == 2 else len(sources)
+        n_patches = n_pairs * count_patches(sources[0].shape, side=self.patch_size, n_scales=self.n_scales)
+        with self._watch(n_patches) as done:
+            return self._compare(sources, scale, partial(pixel_evidence, learner, done=done, **parameters))
+
+    @staticmethod
+    def _compare(sources: list[Array], scale: float, find_evidence: Callable[[Grey, Grey], Grey]) -> Labels:
+        """Return the source with the strongest evidence for every pixel: of two, or of each against all others."""
         if len(sources) == 2:
             one, other = (luma(source, scale) for source in sources)
-            return (pixel_evidence(learner, one, other, **parameters) < 0).astype(np.uint8)
+            return (find_evidence(one, other) < 0).astype(np.uint8)
         total = luma(sources[0], scale)
         for source in sources[1:]:
             total += luma(source, scale)
@@ -222,10 +236,23 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         for number, source in enumerate(sources):
             own = luma(source, scale)
             others = (total - own) * np.float32(1 / (len(sources) - 1))
-            evidence = pixel_evidence(learner, own, others, **parameters)
+            evidence = find_evidence(own, others)
             labels[evidence > best] = number
             np.maximum(best, evidence, out=best)
         return labels
+
+    @contextmanager
+    def _watch(self, total: int) -> Iterator[Callable[[int], None] | None]:
+        """Give a function that is to be told of patches as they are finished, and shows how far the work has come."""
+        if not self.verbose:
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("Fusing", total=total)
+            yield lambda n_patches: bar.advance(task, n_patches)
 
     def _dictionary(self) -> CoupledDictionaryLearning:
         """Return the learner of `fit`, or the one that ships, set to the threads of this estimator."""
@@ -245,7 +272,13 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         return learner
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the dictionary to a file that :meth:`load` reads: data, never code."""
+        """Write the dictionary to a file that :meth:`load` reads: data, never code.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         self._dictionary().save(path)
 
     @classmethod
@@ -255,6 +288,7 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         path : str or path
+            The file.
         **parameters
             Parameters of the estimator, but those that the dictionary settles.
 

@@ -68,8 +68,19 @@ def noise_variance(image: Grey) -> float:
     return (middle / MEDIAN_OF_NORMAL) ** 2 / 36
 
 
-def patch_evidence(learner: CoupledDictionaryLearning, source: Grey, other: Grey, *, side: int, max_bytes: int) -> Grey:
-    """Return the evidence of every patch, worked out in bands; what a patch gives does not depend on its band."""
+def patch_evidence(
+    learner: CoupledDictionaryLearning,
+    source: Grey,
+    other: Grey,
+    *,
+    side: int,
+    max_bytes: int,
+    done: Callable[[int], None] | None = None,
+) -> Grey:
+    """Return the evidence of every patch, worked out in bands; what a patch gives does not depend on its band.
+
+    `done` is told of the patches of each band that is finished.
+    """
     noise = np.float32(NOISE_FACTOR * side * side * (noise_variance(source) + noise_variance(other)) / 2)
     mean, difference = (source + other) * np.float32(0.5), (source - other) * np.float32(0.5)
     parts = []
@@ -79,6 +90,8 @@ def patch_evidence(learner: CoupledDictionaryLearning, source: Grey, other: Grey
         energy = np.einsum("ij,ij->i", means, means) + np.einsum("ij,ij->i", differences, differences) + noise
         agreement = np.einsum("ij,ij->i", differences, details)
         parts.append(np.divide(agreement, energy, out=np.zeros_like(agreement), where=energy > 0))
+        if done is not None:
+            done(len(means))
     return np.concatenate(parts).reshape(mean.shape[0] - side + 1, mean.shape[1] - side + 1)
 
 
@@ -135,6 +148,15 @@ def over_scales(
     return smooth
 
 
+def count_patches(shape: tuple[int, ...], *, side: int, n_scales: int) -> int:
+    """Return the number of patches that :func:`pixel_evidence` looks at in all scales."""
+    total, height, width = 0, shape[0], shape[1]
+    for _ in range(n_scales):
+        total += max(0, height - side + 1) * max(0, width - side + 1)
+        height, width = height // 2, width // 2
+    return total
+
+
 def pixel_evidence(
     learner: CoupledDictionaryLearning,
     source: Grey,
@@ -144,10 +166,12 @@ def pixel_evidence(
     n_scales: int,
     window: int,
     max_bytes: int,
+    done: Callable[[int], None] | None = None,
 ) -> Grey:
     """Return the evidence that `source` is in focus and `other` is not, for every pixel; negative for the reverse.
 
-    It changes its sign when the two are exchanged.
+    It changes its sign when the two are exchanged. `done` is told of patches as they are finished, of those that
+    :func:`count_patches` counts.
     """
-    measure = partial(patch_evidence, learner, side=side, max_bytes=max_bytes)
+    measure = partial(patch_evidence, learner, side=side, max_bytes=max_bytes, done=done)
     return over_scales(measure, source, other, side=side, n_scales=n_scales, window=window)

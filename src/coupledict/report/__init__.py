@@ -1,4 +1,4 @@
-"""One self-contained HTML page that tells what the experiments of the letter gave, with an explorer of the atoms."""
+"""Self-contained HTML pages: the report of the experiments, and an explorer of the atoms of any model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import numpy.typing as npt
 
 from .._whole_file import replace_file
-from ._explorer import check_dictionaries
 from ._figures import check_figures
+from ._model_page import explorer_page
 from ._page import build
+from ._pair_atoms import check_dictionaries
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "explorer_page"]
 
 
 def write_report(

@@ -1,4 +1,4 @@
-"""The atom explorer: dictionaries and what is known of their atoms, ready for the script of the page.
+"""The atom explorer: grids of atoms that light each other's partners, ready for the script of the page.
 
 Everything that can be decided here is: the orders of the atoms and every number as text. The script only draws.
 """
@@ -9,64 +9,36 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._views import check_view
 from ._html import Html, element
-from ._numbers import NONE, SPACE, count, entries, find, fixed, is_number, share
+from ._numbers import NONE, is_number
 
 Atoms = npt.NDArray[np.float64]
 
-MODES = {"together": "Learned together", "separate": "Learned separately"}
-VIEWS = {"focused": "Focused atoms", "blurred": "Blurred atoms"}
+#: Orders that the page knows how to name; those that a page offers are among them.
 ORDERS = {"use": "most used first", "correlation": "best correlated first", "number": "by number"}
-FACTS = {
-    "use": "Used in patches",
-    "focused": "Norm, focused",
-    "blurred": "Norm, blurred",
-    "gain": "Gain",
-    "correlation": "Correlation",
-    "best": "Best partner",
-}
 
 
-def check_dictionaries(dictionaries: Any) -> dict[str, list[Atoms]]:
-    """Return the dictionaries of both modes, two arrays of one shape in each."""
-    if not isinstance(dictionaries, Mapping) or not all(mode in dictionaries for mode in MODES):
-        got = sorted(map(str, dictionaries)) if isinstance(dictionaries, Mapping) else type(dictionaries).__name__
-        raise ValueError(f"Expected dictionaries to be a dict with the keys {list(MODES)}, got {got}.")
-    return {mode: _check_pair(dictionaries[mode], f"dictionaries[{mode!r}]") for mode in MODES}
+@dataclass(frozen=True)
+class View:
+    """One grid of atoms."""
 
+    key: str  # in the names of elements
+    name: str  # over the grid
+    short: str  # under the enlarged atom
+    shape: tuple[int, ...]  # (height, width) or (height, width, 3) of a patch, (length,) of a curve
 
-def _check_pair(pair: Any, name: str) -> list[Atoms]:
-    if not isinstance(pair, list | tuple) or len(pair) != len(VIEWS):
-        got = len(pair) if isinstance(pair, list | tuple) else type(pair).__name__
-        raise ValueError(f"Expected {name} to be a list of 2 arrays, focused and blurred atoms, got {got}.")
-    views = [check_view(atoms, f"{name}[{v}]").astype(np.float64) for v, atoms in enumerate(pair)]
-    for v, atoms in enumerate(views):
-        if atoms.size == 0:
-            raise ValueError(f"Expected {name}[{v}] to hold at least one atom, got shape {atoms.shape}.")
-        if not np.isfinite(atoms).all():
-            raise ValueError(f"Expected {name}[{v}] to be finite, got NaN or infinity.")
-    if views[0].shape != views[1].shape:
-        raise ValueError(f"Expected both arrays of {name} to have one shape, got {views[0].shape}, {views[1].shape}.")
-    return views
-
-
-def patch_sides(patch_shape: Any, n_features: int) -> tuple[int, int]:
-    """Return height and width of an atom; a square where no shape is given."""
-    side = math.isqrt(n_features)
-    shape = [side, side] if patch_shape is None else patch_shape
-    whole = isinstance(shape, list | tuple) and len(shape) == 2 and all(isinstance(s, int | np.integer) for s in shape)
-    if not whole or shape[0] < 1 or shape[0] * shape[1] != n_features:
-        raise ValueError(
-            f"Expected results['pairs']['patch_shape'] to be height and width of atoms with {n_features} features,"
-            f" got {patch_shape!r}."
-        )
-    return int(shape[0]), int(shape[1])
+    def describe(self) -> dict[str, Any]:
+        """Return what the script needs to know to draw atoms of this view."""
+        if len(self.shape) == 1:
+            return {"key": self.key, "length": self.shape[0]}
+        height, width, *channels = self.shape
+        return {"key": self.key, "height": height, "width": width, "channels": channels[0] if channels else 1}
 
 
 def pack(atoms: Atoms) -> str:
@@ -76,119 +48,44 @@ def pack(atoms: Atoms) -> str:
     return base64.b64encode(levels.tobytes()).decode("ascii")
 
 
-def _column(values: Any, n_atoms: int, name: str) -> list[Any]:
-    """Return one figure for each atom; None where nothing was recorded."""
-    if values is None:
-        return [None] * n_atoms
-    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n_atoms:
-        got = len(values) if isinstance(values, Sequence) and not isinstance(values, str) else type(values).__name__
-        raise ValueError(f"Expected {name} to hold {n_atoms} figures, one an atom, got {got}.")
-    return list(values)
-
-
-def _descending(values: list[Any]) -> list[int]:
+def descending(values: Sequence[Any]) -> list[int]:
     """Return the order from large to small; ties keep their order, what was not recorded comes last."""
     return sorted(range(len(values)), key=lambda t: -values[t] if is_number(values[t]) else math.inf)
 
 
-def _describe_use(n_users: Any, n_patches: Any) -> str:
-    if not is_number(n_users):
-        return NONE
-    part = f"{SPACE}({share(n_users / n_patches)})" if is_number(n_patches) and n_patches > 0 else ""
-    return count(n_users) + part
+def embed(views: Sequence[View], modes: Mapping[str, Any], partner: int | None = None) -> Html:
+    """Return the data of the explorer as a block that the browser does not run.
 
-
-def _mode(views: list[Atoms], known: Any, n_patches: Any, name: str) -> dict[str, Any]:
-    """Return what the script needs to know of one pair of dictionaries."""
-    n_atoms = len(views[0])
-    norms = entries(known, "norms") or [None, None]
-    if len(norms) != len(VIEWS):
-        raise ValueError(f"Expected {name}['norms'] to hold 2 lists, one a view, got {len(norms)}.")
-    columns = {key: _column(find(known, key), n_atoms, f"{name}['{key}']") for key in ("use", "gain", "correlation")}
-    columns |= {view: _column(norms[v], n_atoms, f"{name}['norms'][{v}]") for v, view in enumerate(VIEWS)}
-    best = _column(find(known, "best"), n_atoms, f"{name}['best']")
-    if not all(t is None or (isinstance(t, int | np.integer) and 0 <= t < n_atoms) for t in best):
-        raise ValueError(f"Expected {name}['best'] to hold numbers of atoms from 0 to {n_atoms - 1}, got others.")
-    facts = {key: [fixed(value) for value in values] for key, values in columns.items()}
-    facts["use"] = [_describe_use(value, n_patches) for value in columns["use"]]
-    facts["best"] = [
-        NONE if t is None else "the same number" if t == own else f"atom{SPACE}{t}" for own, t in enumerate(best)
-    ]
-    orders = {"use": _descending(columns["use"]), "correlation": _descending(columns["correlation"])}
-    return {
-        "atoms": [pack(atoms) for atoms in views],
-        "best": [None if t is None else int(t) for t in best],
-        "orders": orders | {"number": list(range(n_atoms))},
-        "facts": facts,
-    }
-
-
-def embed(dictionaries: dict[str, list[Atoms]], pairs: Any) -> Html:
-    """Return the data of the explorer as a block that the browser does not run."""
-    height, width = patch_sides(find(pairs, "patch_shape"), dictionaries["together"][0].shape[1])
-    modes = {}
-    for mode, views in dictionaries.items():
-        if views[0].shape[1] != height * width:
-            raise ValueError(
-                "Expected as many features in all dictionaries, got"
-                f" {height * width} and {views[0].shape[1]} (dictionaries[{mode!r}])."
-            )
-        known = find(pairs, mode, "atoms")
-        modes[mode] = _mode(views, known, find(pairs, "n_patches"), f"results['pairs']['{mode}']['atoms']")
-    text = json.dumps({"height": height, "width": width, "modes": modes}, allow_nan=False, separators=(",", ":"))
+    Each mode is one set of dictionaries, with ``atoms`` (packed, one a view), ``orders``, ``facts`` (texts for each
+    atom) and ``best``: the atom of the view `partner` that fits best, for each atom, or None.
+    """
+    data = {"views": [view.describe() for view in views], "partner": partner, "modes": modes}
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # "</script>" inside a string would end the block, and "<!--" change how it is read.
     return element("script", Html(text.replace("<", "\\u003c")), type="application/json", id="explorer-data")
 
 
-def explorer() -> Html:
+def explorer(
+    views: Sequence[View],
+    modes: Mapping[str, str],
+    orders: Sequence[str],
+    facts: Mapping[str, str],
+    legend: Sequence[tuple[str, str]],
+    *,
+    best: bool = False,
+) -> Html:
     """Return the explorer as the script finds it: hidden, for without the script it shows nothing."""
-    choices = [
-        element(
-            "label",
-            element("input", type="radio", name="explorer-mode", value=mode, checked=mode == "together"),
-            element("span", name),
-        )
-        for mode, name in MODES.items()
-    ]
-    orders = [element("option", name, value=key) for key, name in ORDERS.items()]
-    grids = [
-        element(
-            "figure",
-            element("figcaption", name, id=f"explorer-{view}-name"),
-            element(
-                "div",
-                element("canvas", aria_hidden="true"),
-                class_="atoms",
-                id=f"explorer-{view}",
-                role="grid",
-                tabindex=0,
-                aria_labelledby=f"explorer-{view}-name",
-                aria_describedby="explorer-help",
-            ),
-        )
-        for view, name in VIEWS.items()
-    ]
+    keys = [element("span", element("i", class_=f"key {kind}"), text) for kind, text in legend]
     return element(
         "div",
-        element(
-            "div",
-            element("fieldset", element("legend", "Dictionaries", class_="hidden-text"), *choices, class_="switch"),
-            element("label", "Order ", element("select", *orders, id="explorer-order"), class_="order"),
-            class_="controls",
-        ),
-        element("div", _panel(), element("div", *grids, class_="grids"), class_="stage"),
+        _controls(modes, orders),
+        element("div", _panel(views, facts, best=best), _grids(views), class_="stage"),
+        element("p", *keys, class_="legend"),
         element(
             "p",
-            element("span", element("i", class_="key same"), "the atom pointed at, and its partner of the same number"),
-            element(
-                "span", element("i", class_="key best"), "the blurred atom that fits the focused one best, if another"
-            ),
-            class_="legend",
-        ),
-        element(
-            "p",
-            "Point at an atom of either dictionary, or tap it. With the keyboard: arrow keys, Home and End along a row"
-            " (with Ctrl to the first and last atom), Page Up and Page Down.",
+            ("Point at an atom of either dictionary" if len(views) == 2 else "Point at an atom") + ", or tap it. With"
+            " the keyboard: arrow keys, Home and End along a row (with Ctrl to the first and last atom), Page Up and"
+            " Page Down.",
             id="explorer-help",
             class_="small",
         ),
@@ -199,17 +96,66 @@ def explorer() -> Html:
     )
 
 
-def _panel() -> Html:
-    """Return the panel that shows one pair of atoms enlarged, and what is known of it."""
-    tiles = [
-        element("figure", element("canvas", id=f"explorer-large-{view}"), element("figcaption", view)) for view in VIEWS
+def _controls(modes: Mapping[str, str], orders: Sequence[str]) -> Html:
+    """Return the switches over the grids; what leaves no choice is there for the script, but not shown."""
+    choices = [
+        element(
+            "label",
+            element("input", type="radio", name="explorer-mode", value=mode, checked=number == 0),
+            element("span", name),
+        )
+        for number, (mode, name) in enumerate(modes.items())
     ]
-    tiles.append(
-        element("figure", element("canvas", id="explorer-large-best"), element("figcaption", "best"), class_="third")
+    options = [element("option", ORDERS[key], value=key) for key in orders]
+    legend = element("legend", "Dictionaries", class_="hidden-text")
+    return element(
+        "div",
+        element("fieldset", legend, *choices, class_="switch", hidden=len(modes) == 1),
+        element(
+            "label",
+            "Order ",
+            element("select", *options, id="explorer-order"),
+            class_="order",
+            hidden=len(orders) == 1,
+        ),
+        class_="controls",
+        hidden=len(modes) == len(orders) == 1,
     )
-    facts = [
+
+
+def _grids(views: Sequence[View]) -> Html:
+    grids = [
+        element(
+            "figure",
+            element("figcaption", view.name, id=f"explorer-{view.key}-name"),
+            element(
+                "div",
+                element("canvas", aria_hidden="true"),
+                class_="atoms",
+                id=f"explorer-{view.key}",
+                role="grid",
+                tabindex=0,
+                aria_labelledby=f"explorer-{view.key}-name",
+                aria_describedby="explorer-help",
+            ),
+        )
+        for view in views
+    ]
+    return element("div", *grids, class_="grids", data_views=len(views))
+
+
+def _panel(views: Sequence[View], facts: Mapping[str, str], *, best: bool) -> Html:
+    """Return the panel that shows one atom of each view enlarged, and what is known of it."""
+    tiles = [
+        element("figure", element("canvas", id=f"explorer-large-{view.key}"), element("figcaption", view.short))
+        for view in views
+    ]
+    if best:
+        canvas = element("canvas", id="explorer-large-best")
+        tiles.append(element("figure", canvas, element("figcaption", "best"), class_="third"))
+    rows = [
         element("div", element("dt", name), element("dd", NONE, data_fact=key), class_=f"fact-{key}")
-        for key, name in FACTS.items()
+        for key, name in facts.items()
     ]
     return element(
         "div",
@@ -217,24 +163,16 @@ def _panel() -> Html:
             "div",
             element("p", "Atom ", element("b", "0", id="explorer-number"), class_="number"),
             element("p", id="explorer-place", class_="place small"),
-            element(
-                "button",
-                "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
-                type="button",
-                id="explorer-previous",
-                aria_label="Previous atom",
-            ),
-            element(
-                "button",
-                "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
-                type="button",
-                id="explorer-next",
-                aria_label="Next atom",
-            ),
+            _button("previous", "Previous atom", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"),
+            _button("next", "Next atom", "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"),
             class_="heading",
         ),
-        element("div", *tiles, class_="tiles"),
-        element("dl", *facts, class_="facts"),
+        element("div", *tiles, class_="tiles", data_tiles=len(tiles)),
+        element("dl", *rows, class_="facts"),
         class_="panel",
         id="explorer-panel",
     )
+
+
+def _button(key: str, label: str, mark: str) -> Html:
+    return element("button", mark, type="button", id=f"explorer-{key}", aria_label=label)

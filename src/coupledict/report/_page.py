@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from . import _pairs, _time
-from ._explorer import Atoms, embed
+from ._document import document
+from ._explorer import Atoms
 from ._figures import addresses
 from ._html import Html, definitions, element, join, paragraph
 from ._numbers import NONE, date, entries, find, is_number, seconds, text
+from ._pair_atoms import embed
 
 LETTER = "https://doi.org/10.1109/LSP.2019.2934045"
 TITLE = "Coupled dictionaries, measured again"
@@ -28,9 +27,6 @@ def build(
     results: Any, dictionaries: dict[str, list[Atoms]], figures: dict[str, Path], folder: Path, data_file: str | None
 ) -> str:
     """Return the whole page."""
-    files = resources.files(__package__)
-    style = files.joinpath("style.css").read_text(encoding="utf-8")
-    script = files.joinpath("explorer.js").read_text(encoding="utf-8")
     regimes = entries(results, "time")
     sections = [
         _summary(results, regimes),
@@ -38,33 +34,13 @@ def build(
         _time.section(regimes, figures, folder),
         _method(results, figures, folder, data_file),
     ]
-    body = element(
-        "body",
+    parts = [
         element("a", "Skip to the results", href="#summary", class_="skip"),
         _header(results, [section is not None for section in sections]),
         element("main", *sections),
         embed(dictionaries, find(results, "pairs")),
-        element("script", Html(script)),
-    )
-    return "<!doctype html>\n" + element("html", _head(style, script), body, lang="en") + "\n"
-
-
-def _head(style: str, script: str) -> Html:
-    # Nothing is loaded from anywhere, and no script runs but ours, even if some text were to slip in as HTML.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
-        " base-uri 'none'; form-action 'none'"
-    )
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{TITLE} · coupledict"),
-        element("style", Html(style)),
-    )
+    ]
+    return document(TITLE, parts)
 
 
 def _header(results: Any, present: list[bool]) -> Html:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ._explorer import explorer
 from ._figures import figure
 from ._html import Html, definitions, element, paragraph, scrolling
 from ._numbers import NONE, TIMES, count, entries, find, fixed, is_number, seconds, share, text
+from ._pair_atoms import explorer
 
 COLUMNS = {"together": "together", "separate": "separately"}
 ROWS = (

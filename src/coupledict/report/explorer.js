@@ -1,37 +1,50 @@
-// The atom explorer: two dictionaries side by side; pointing at an atom of one lights its partner in the other.
+// The atom explorer: dictionaries side by side; pointing at an atom of one lights its partners in the others.
 // Orders and numbers come ready from the page; here they are only drawn.
 (() => {
   "use strict";
 
-  const VIEWS = ["focused", "blurred"];
   const PAGE_ROWS = 4; // rows that Page Up and Page Down move
   const ENLARGED = 1.7; // size of a lit atom over its place in the grid: large enough to see, no neighbour is hidden
   const FRAME = 6; // pixels that the frame around an enlarged atom takes, both sides together
+  const CURVE = 0.66; // height of a curve over its width
+  const APART = 5; // lines between curves, which would run into each other
   const QUIET = 250; // milliseconds without a change before a screen reader is told
 
   const byId = (name) => document.getElementById(`explorer-${name}`);
   const root = document.getElementById("explorer");
   const data = JSON.parse(byId("data").textContent);
-  const tall = data.height / data.width;
+  const views = data.views;
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const isCurve = (view) => view.length !== undefined;
+
+  /** The height of an atom that is so many pixels wide. */
+  function heightOf(view, width) {
+    return Math.max(1, Math.round(width * (isCurve(view) ? CURVE : view.height / view.width)));
+  }
+
+  const decode = (packed) => Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
 
   /** All atoms of one dictionary in one picture, a pixel an entry. */
-  function picture(packed) {
-    const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
-    const size = data.width * data.height;
-    const count = bytes.length / size;
+  function picture(packed, view) {
+    const bytes = decode(packed);
+    const { width, height, channels } = view;
+    const size = width * height;
+    const count = bytes.length / (size * channels);
     const columns = Math.ceil(Math.sqrt(count));
-    const image = new ImageData(columns * data.width, Math.ceil(count / columns) * data.height);
-    bytes.forEach((grey, i) => {
+    const image = new ImageData(columns * width, Math.ceil(count / columns) * height);
+    for (let i = 0; i < count * size; i++) {
       const atom = Math.floor(i / size);
-      const row = Math.floor(atom / columns) * data.height + Math.floor((i % size) / data.width);
-      const column = (atom % columns) * data.width + (i % data.width);
-      image.data.set([grey, grey, grey, 255], 4 * (row * image.width + column));
-    });
+      const row = Math.floor(atom / columns) * height + Math.floor((i % size) / width);
+      const column = (atom % columns) * width + (i % width);
+      const place = 4 * (row * image.width + column);
+      for (let c = 0; c < 3; c++) image.data[place + c] = bytes[i * channels + (c % channels)];
+      image.data[place + 3] = 255;
+    }
     const canvas = document.createElement("canvas");
     canvas.width = image.width;
     canvas.height = image.height;
     canvas.getContext("2d").putImageData(image, 0, 0);
-    return { canvas, columns, enlarged: new Map() };
+    return { view, canvas, columns, enlarged: new Map() };
   }
 
   /** The picture with every entry a square of so many pixels. */
@@ -49,34 +62,63 @@
   }
 
   /** Draw one atom; entries stay sharp squares, and equal ones, even where their size is no whole number of pixels. */
-  function drawAtom(context, source, atom, left, top, width) {
-    const height = Math.round(width * tall);
-    const factor = Math.max(1, Math.ceil(width / data.width));
+  function drawPatch(context, source, atom, left, top, width) {
+    const view = source.view;
+    const factor = Math.max(1, Math.ceil(width / view.width));
     const canvas = enlarge(source, factor);
-    const [w, h] = [data.width * factor, data.height * factor];
+    const [w, h] = [view.width * factor, view.height * factor];
     context.imageSmoothingEnabled = true;
     context.imageSmoothingQuality = "high";
     const [x, y] = [(atom % source.columns) * w, Math.floor(atom / source.columns) * h];
-    context.drawImage(canvas, x, y, w, h, left, top, width, height);
+    context.drawImage(canvas, x, y, w, h, left, top, width, heightOf(view, width));
   }
+
+  /** Draw one atom as a curve about a line at zero. */
+  function drawCurve(context, source, atom, left, top, width) {
+    const { view, bytes } = source;
+    const height = heightOf(view, width);
+    const thick = Math.max(1, width / 80);
+    const y = (level) => top + thick + (1 - level / 255) * (height - 2 * thick);
+    const x = (i) => left + thick + (view.length > 1 ? i / (view.length - 1) : 0.5) * (width - 2 * thick);
+    const stroke = (name, size, points) => {
+      context.beginPath();
+      for (const point of points) context.lineTo(...point);
+      context.strokeStyle = colour(name);
+      context.lineWidth = size;
+      context.lineJoin = "round";
+      context.stroke();
+    };
+    context.setLineDash([]);
+    context.fillStyle = colour("--raised");
+    context.fillRect(left, top, width, height);
+    const middle = y(127.5);
+    stroke("--line", 1, [[left, middle], [left + width, middle]]);
+    const curve = Array.from({ length: view.length }, (_, i) => [x(i), y(bytes[atom * view.length + i])]);
+    // One value alone is no curve; it is a stem on the line at zero.
+    stroke("--ink", thick, view.length > 1 ? curve : [[x(0), middle], curve[0]]);
+  }
+
+  const drawAtom = (context, source, ...rest) =>
+    (isCurve(source.view) ? drawCurve : drawPatch)(context, source, ...rest);
+  const sourceOf = (packed, v) =>
+    isCurve(views[v]) ? { view: views[v], bytes: decode(packed) } : picture(packed, views[v]);
 
   const modes = {};
   for (const [name, mode] of Object.entries(data.modes)) {
     const count = mode.best.length;
-    modes[name] = { ...mode, count, pictures: mode.atoms.map(picture), columns: Math.ceil(Math.sqrt(count)) };
+    modes[name] = { ...mode, count, sources: mode.atoms.map(sourceOf), columns: Math.ceil(Math.sqrt(count)) };
   }
 
-  const state = { mode: "together", order: "use", position: 0 };
+  const state = { mode: "", order: "", position: 0 };
   const mode = () => modes[state.mode];
   const order = () => mode().orders[state.order];
   const atomAt = (position) => order()[position];
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  /** One of the two grids: a canvas, and over it cells that only screen readers meet. */
+  /** One grid: a canvas, and over it cells that only screen readers meet. */
   class Grid {
     constructor(view) {
       this.view = view;
-      this.box = byId(VIEWS[view]);
+      this.box = byId(views[view].key);
       this.canvas = this.box.querySelector("canvas");
       this.box.addEventListener("pointermove", (event) => this.point(event));
       this.box.addEventListener("click", (event) => this.point(event));
@@ -93,7 +135,7 @@
           const cell = document.createElement("span");
           cell.setAttribute("role", "gridcell");
           cell.setAttribute("aria-label", `atom ${atomAt(at)}`);
-          cell.id = `explorer-${VIEWS[this.view]}-${at}`;
+          cell.id = `${this.box.id}-${at}`;
           cell.dataset.position = at;
           row.append(cell);
         }
@@ -108,14 +150,15 @@
       const ratio = window.devicePixelRatio || 1;
       const columns = mode().columns;
       const rows = Math.ceil(mode().count / columns);
-      this.line = Math.max(1, Math.round(ratio));
+      this.line = Math.max(1, Math.round(ratio)) * (isCurve(views[this.view]) ? APART : 1);
       this.ratio = ratio;
       const room = Math.floor(this.box.parentElement.clientWidth * ratio);
       let width = Math.max(2, Math.floor((room - this.line) / columns) - this.line);
       // A few pixels less, if entries then have a whole number of them.
-      if (width % data.width < 0.14 * width && width > data.width) width -= width % data.width;
+      const entries = views[this.view].width ?? 1;
+      if (width % entries < 0.14 * width && width > entries) width -= width % entries;
       this.width = width;
-      this.height = Math.round(width * tall);
+      this.height = heightOf(views[this.view], width);
       this.canvas.width = columns * (width + this.line) + this.line;
       this.canvas.height = rows * (this.height + this.line) + this.line;
       this.box.style.width = this.canvas.style.width = `${this.canvas.width / ratio}px`;
@@ -126,7 +169,7 @@
       this.sheet.width = this.canvas.width;
       this.sheet.height = this.canvas.height;
       const context = this.sheet.getContext("2d");
-      const source = mode().pictures[this.view];
+      const source = mode().sources[this.view];
       order().forEach((atom, position) => drawAtom(context, source, atom, ...this.corner(position), this.width));
     }
 
@@ -144,7 +187,7 @@
       context.drawImage(this.sheet, 0, 0);
       const current = atomAt(state.position);
       const best = mode().best[current];
-      const other = this.view === 1 && best !== null && best !== current;
+      const other = this.view === data.partner && best !== null && best !== current;
       if (other) this.light(order().indexOf(best), colour("--best"), true);
       this.light(state.position, colour("--same"), false);
       this.box.dataset.lit = current;
@@ -157,7 +200,7 @@
       const context = this.canvas.getContext("2d");
       const border = Math.max(2, Math.round(2 * this.ratio));
       const width = Math.round(ENLARGED * this.width);
-      const height = Math.round(width * tall);
+      const height = heightOf(views[this.view], width);
       const inside = (start, length, size, all) =>
         Math.min(Math.max(Math.round(start + length / 2 - size / 2), 2 * border), all - size - 2 * border);
       const [left, top] = this.corner(position);
@@ -166,7 +209,7 @@
       const rectangle = (margin) => [x - margin, y - margin, width + 2 * margin, height + 2 * margin];
       context.fillStyle = colour("--paper");
       context.fillRect(...rectangle(2 * border));
-      drawAtom(context, mode().pictures[this.view], atomAt(position), x, y, width);
+      drawAtom(context, mode().sources[this.view], atomAt(position), x, y, width);
       context.strokeStyle = frame;
       context.lineWidth = border;
       context.setLineDash(dashed ? [2 * border, border] : []);
@@ -188,27 +231,30 @@
     }
   }
 
-  const grids = VIEWS.map((_, view) => new Grid(view));
-  const tiles = { focused: byId("large-focused"), blurred: byId("large-blurred"), best: byId("large-best") };
+  const grids = views.map((_, view) => new Grid(view));
+  const tiles = views.map((view) => byId(`large-${view.key}`));
 
   function drawTile(canvas, view, atom) {
     const ratio = window.devicePixelRatio || 1;
     const room = Math.floor((canvas.parentElement.clientWidth - FRAME) * ratio);
-    const width = Math.max(data.width, room - (room % data.width));
+    const entries = views[view].width ?? 1;
+    const width = room > entries ? room - (room % entries) : Math.max(1, room);
     canvas.width = width;
-    canvas.height = Math.round(width * tall);
+    canvas.height = heightOf(views[view], width);
     canvas.style.width = `${canvas.width / ratio}px`;
     canvas.style.height = `${canvas.height / ratio}px`;
-    drawAtom(canvas.getContext("2d"), mode().pictures[view], atom, 0, 0, width);
+    drawAtom(canvas.getContext("2d"), mode().sources[view], atom, 0, 0, width);
   }
 
   function drawPanel() {
     const atom = atomAt(state.position);
     const best = mode().best[atom];
-    drawTile(tiles.focused, 0, atom);
-    drawTile(tiles.blurred, 1, atom);
-    tiles.best.parentElement.classList.toggle("empty", best === null || best === atom);
-    drawTile(tiles.best, 1, best === null ? atom : best);
+    tiles.forEach((tile, view) => drawTile(tile, view, atom));
+    if (data.partner !== null) {
+      const tile = byId("large-best");
+      tile.parentElement.classList.toggle("empty", best === null || best === atom);
+      drawTile(tile, data.partner, best === null ? atom : best);
+    }
     byId("number").textContent = atom;
     byId("place").textContent = `${state.position + 1} of ${mode().count}`;
     for (const [key, texts] of Object.entries(mode().facts)) {
@@ -295,8 +341,8 @@
   byId("next").addEventListener("click", () => show(state.position + 1));
 
   // Browsers keep what a form was set to when a page is loaded again.
-  state.mode = root.querySelector('input[name="explorer-mode"]:checked')?.value ?? "together";
-  state.order = byId("order").value || "use";
+  state.mode = root.querySelector('input[name="explorer-mode"]:checked').value;
+  state.order = byId("order").value;
   root.hidden = false;
   rearrange(0);
 
@@ -316,6 +362,6 @@
     query.addEventListener("change", () => (fit(), watch()), { once: true });
   })();
   for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)"]) {
-    window.matchMedia(query).addEventListener("change", draw);
+    window.matchMedia(query).addEventListener("change", fit); // curves have colours too
   }
 })();

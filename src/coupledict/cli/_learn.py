@@ -1,0 +1,300 @@
+"""``coupledict learn``: dictionaries from paired arrays or from folders of paired pictures."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._app import MisuseError, Result, StoppedError, command
+from ._options import Force, Seed, Threads, check_new_file, jobs
+from ._progress import Progress
+from ._views import Views, read_views
+
+SIDE = 8
+
+
+class Update(StrEnum):
+    """How atoms change."""
+
+    statistics = "statistics"
+    sequential = "sequential"
+    ksvd = "ksvd"
+    mod = "mod"
+
+
+class Schedule(StrEnum):
+    """How the atoms a sample may use grow in number."""
+
+    auto = "auto"
+    linear = "linear"
+    half = "half"
+    constant = "constant"
+
+
+class Pursuit(StrEnum):
+    """How samples are coded."""
+
+    omp = "omp"
+    ols = "ols"
+
+
+class Normalize(StrEnum):
+    """What has norm 1."""
+
+    views = "views"
+    joint = "joint"
+
+
+class Init(StrEnum):
+    """Where learning starts."""
+
+    auto = "auto"
+    dct = "dct"
+    samples = "samples"
+    random = "random"
+
+
+class Unused(StrEnum):
+    """What becomes of atoms that no sample used."""
+
+    keep = "keep"
+    late = "late"
+    worst = "worst"
+    mean = "mean"
+
+
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="VIEW",
+        help="One .npy file a view (row i of each belongs to one sample), one .npz file with all views, or one folder"
+        " of pictures a view, paired by file name.",
+        show_default=False,
+    ),
+]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Model file to write (.safetensors).")]
+Names = Annotated[
+    str | None,
+    typer.Option("--views", help="Arrays of the .npz file to take, as in a,b; all in their order if left out."),
+]
+
+
+@command(
+    "Learn dictionaries from paired arrays or folders of pictures.",
+    "coupledict learn sharp.npy blurred.npy -o model.safetensors --components 256 --nonzeros 5",
+    "coupledict learn pairs.npz --views sharp,blurred -o model.safetensors",
+    "coupledict learn sharp/ blurred/ -o model.safetensors --patch 8 --nonzeros 5",
+    "coupledict learn huge-a.npy huge-b.npy -o model.safetensors --checkpoint fit.safetensors",
+)
+def learn(
+    sources: Sources,
+    output: Output,
+    components: Annotated[
+        int | None,
+        typer.Option(help="Atoms in each dictionary; 4 times the features, at most 256, if left out.", min=1),
+    ] = None,
+    nonzeros: Annotated[
+        int | None,
+        typer.Option("--nonzeros", "-T", help="Most atoms a sample; a tenth of the features if left out.", min=1),
+    ] = None,
+    tol: Annotated[
+        float | None, typer.Option(help="Code a sample until its squared error is this small.", min=0)
+    ] = None,
+    iterations: Annotated[int, typer.Option(help="Iterations.", min=1)] = 30,
+    update: Annotated[Update | None, typer.Option(help="How atoms change; statistics if left out.")] = None,
+    schedule: Annotated[
+        Schedule | None, typer.Option(help="How the atoms a sample may use grow; auto if left out.")
+    ] = None,
+    pursuit: Annotated[Pursuit | None, typer.Option(help="How samples are coded; omp if left out.")] = None,
+    init: Annotated[Init | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
+    normalize: Annotated[
+        Normalize | None, typer.Option(help="Norm 1 of atoms in each view, or over all; views if left out.")
+    ] = None,
+    unused: Annotated[Unused | None, typer.Option(help="What becomes of unused atoms; keep if left out.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of the views, as in 1,0.5, or 'balanced'; all 1 if left out.")
+    ] = None,
+    letter: Annotated[bool, typer.Option("--letter", help="The paper's Algorithm 1 to the letter.")] = False,
+    constant_atom: Annotated[bool, typer.Option("--constant-atom", help="Keep the first atom constant.")] = False,
+    stop_tol: Annotated[
+        float, typer.Option(help="Stop when the error falls by less than this share an iteration; 0 never.", min=0)
+    ] = 0.0,
+    names: Names = None,
+    patch: Annotated[int | None, typer.Option(help=f"Folders: side of the patches, {SIDE} if left out.", min=2)] = None,
+    patches: Annotated[
+        int | None, typer.Option(help="Folders: how many patches to draw; 100000 if left out.", min=1)
+    ] = None,
+    colour: Annotated[bool, typer.Option("--colour", help="Folders: patches of red, green and blue.")] = False,
+    keep_mean: Annotated[bool, typer.Option("--keep-mean", help="Folders: leave the mean in each patch.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep the state of learning in this file, so that it can go on.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the --checkpoint file.")] = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    force: Force = False,
+) -> Result:
+    """Learn dictionaries of two or more views of the same samples, so that one sparse code explains all views.
+
+    Large .npy files are not read into memory but used where they lie. Arrays of more than two dimensions hold one
+    sample each along the first; the model remembers their shape. From pictures, patches are cut at the same places of
+    all views, in shades of grey from 0 to 255 unless --colour is given, and without their mean unless --keep-mean is.
+    """
+    check_new_file(output, force=force)
+    _check_checkpoint(checkpoint, output, resume=resume, force=force)
+    choices = {
+        "update": update,
+        "schedule": schedule,
+        "pursuit": pursuit,
+        "init": init,
+        "normalize": normalize,
+        "unused_atoms": unused,
+        "view_weights": weights if weights in (None, "balanced") else parse_weights(weights),
+    }
+    settings = _settings(choices, letter=letter)
+    folder_options = {"patch": patch, "patches": patches, "colour": colour, "keep_mean": keep_mean}
+    views = _read(sources, names, folder_options, seed)
+
+    from .._learner import CoupledDictionaryLearning
+
+    learner = CoupledDictionaryLearning(
+        components,
+        n_nonzero_coefs=nonzeros,
+        tol=tol,
+        max_iter=iterations,
+        constant_atom=constant_atom,
+        stop_tol=stop_tol,
+        n_jobs=jobs(threads),
+        random_state=seed,
+        **settings,
+    )
+    began = time.perf_counter()
+    _fit(learner, views, checkpoint, resume=resume)
+    seconds = time.perf_counter() - began
+    _save(learner, output, views)
+    return _tell(learner, output, views, seconds)
+
+
+def parse_weights(text: str) -> list[float]:
+    """Return the weights that --weights names."""
+    try:
+        return [float(weight) for weight in text.split(",")]
+    except ValueError:
+        raise MisuseError(f"Expected --weights to be numbers, as in 1,0.5, or 'balanced', got {text!r}.") from None
+
+
+def _check_checkpoint(checkpoint: Path | None, output: Path, *, resume: bool, force: bool) -> None:
+    if resume and checkpoint is None:
+        raise MisuseError("Expected --resume together with --checkpoint, the file to go on from.")
+    if checkpoint is None:
+        return
+    if checkpoint.resolve() == output.resolve():
+        raise MisuseError(f"Expected different files for the model and the checkpoint, got '{output}' for both.")
+    if resume and not checkpoint.is_file():
+        raise FileNotFoundError(f"Expected a checkpoint to go on from, found none at '{checkpoint}'.")
+    if not resume:
+        try:
+            check_new_file(checkpoint, force=force)
+        except FileExistsError:
+            raise FileExistsError(
+                f"'{checkpoint}' exists already; go on from it with --resume, or give --force to begin anew."
+            ) from None
+
+
+def _settings(choices: dict[str, Any], *, letter: bool) -> dict[str, Any]:
+    """Return the parameters that were asked for; what was not stays as the learner has it."""
+    given = {key: str(v) if isinstance(v, StrEnum) else v for key, v in choices.items() if v is not None}
+    if not letter:
+        return given
+    if given:
+        option = {"unused_atoms": "unused", "view_weights": "weights"}.get(key := next(iter(given)), key)
+        raise MisuseError(f"Expected --letter without --{option}: the paper settles it.")
+    from .._learner import LETTER
+
+    return dict(LETTER)
+
+
+def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed: int) -> Views:
+    """Open arrays, or cut patches out of pictures."""
+    missing = [source for source in sources if not source.exists()]
+    if missing:
+        raise FileNotFoundError(f"Expected a file or folder of a view, found none at '{missing[0]}'.")
+    folders = [source for source in sources if source.is_dir()]
+    if not folders:
+        given = [key for key, value in options.items() if value]
+        if given:
+            raise MisuseError(f"Expected --{given[0].replace('_', '-')} with folders of pictures, got files of arrays.")
+        return read_views([str(source) for source in sources], names, may_miss=False)
+    if len(folders) < len(sources):
+        raise MisuseError("Expected folders of pictures for all views or for none, got both folders and files.")
+    if names is not None:
+        raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
+    from ._pictures import read_folders
+
+    with Progress("reading pictures", 1.0) as progress:
+        return read_folders(
+            folders,
+            side=options["patch"] or SIDE,
+            n_patches=options["patches"] or 100_000,
+            colour=options["colour"],
+            centre=not options["keep_mean"],
+            seed=seed,
+            step=progress.reach,
+        )
+
+
+def _fit(learner: Any, views: Views, checkpoint: Path | None, *, resume: bool) -> None:
+    with Progress("learning", learner.max_iter) as progress:
+
+        def show(state: Any) -> None:
+            last = state.history[-1]
+            figures = f"RMS error {last['rms']:.4g}, nonzeros {last['mean_nonzeros']:.2f}"
+            progress.reach(state.iteration, f"iteration {state.iteration}: {figures}")
+
+        learner.callback = show
+        try:
+            learner.fit(views.arrays, checkpoint=checkpoint, resume=checkpoint if resume else None)
+        except (KeyboardInterrupt, UserWarning) as error:
+            if checkpoint is None or not checkpoint.exists():
+                raise
+            raise StoppedError(f"Stopped; the same command with --resume goes on from '{checkpoint}'.") from error
+        finally:
+            learner.callback = None
+
+
+def _save(learner: Any, output: Path, views: Views) -> None:
+    """Write the model together with what should be remembered of its samples."""
+    from .._saving import save_learner
+
+    shapes = [None if shape is None else list(shape) for shape in views.shapes]
+    made = {"views": views.names, "patch_shape": shapes if any(shapes) else None, "n_samples": views.n_samples}
+    save_learner(learner, output, made=made | views.made)
+
+
+def _tell(learner: Any, output: Path, views: Views, seconds: float) -> Result:
+    last = learner.history_[-1]
+    n_atoms, score = len(learner.components_[0]), learner.score(views.arrays)
+    lines = [
+        *views.notes,
+        f"Learned {n_atoms:,} atoms in {len(views.names)} {'view' if len(views.names) == 1 else 'views'}"
+        f" ({', '.join(views.names)}) from {views.n_samples:,} samples in {seconds:.1f} s.",
+        f"{last['mean_nonzeros']:.1f} atoms a sample explain {score:.1%} of the energy.",
+        f"Wrote {output}. Next: coupledict show {output}",
+    ]
+    data = {
+        "output": str(output),
+        "n_components": n_atoms,
+        "views": [{"name": n, "n_features": d.shape[1]} for n, d in zip(views.names, learner.components_, strict=True)],
+        "n_samples": views.n_samples,
+        "iterations": learner.n_iter_,
+        "seconds": seconds,
+        "rms": last["rms"],
+        "mean_nonzeros": last["mean_nonzeros"],
+        "score": score,
+        "notes": views.notes,
+    }
+    return Result(data, lines)

@@ -1,0 +1,167 @@
+"""Pictures as views: patches at the same places of pictures of the same names, and pictures made of patches again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._app import MisuseError
+from ._views import Views
+
+RANGE = 255.0  # pictures of any depth are brought to the range of 8 bits, so that a tolerance means the same for all
+BAND_BYTES = 1 << 24  # of the patches that are predicted at a time
+SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
+
+
+def read_folders(
+    folders: Sequence[Path],
+    *,
+    side: int,
+    n_patches: int,
+    colour: bool,
+    centre: bool,
+    seed: int,
+    step: Callable[[float, str], None],
+) -> Views:
+    """Cut patches out of the pictures of folders, one folder a view, paired by file name without its ending."""
+    import numpy as np
+
+    named = [_pictures_of(folder) for folder in folders]
+    common = sorted(set.intersection(*(set(files) for files in named)))
+    if not common:
+        raise ValueError(
+            "Expected pictures of the same names in all folders, got none in "
+            + " and ".join(f"'{folder}'" for folder in folders)
+            + "."
+        )
+    shares = _shares(n_patches, len(common))
+    rows: list[list[Any]] = [[] for _ in folders]
+    for number, (name, share) in enumerate(zip(common, shares, strict=True)):
+        step(number / len(common), f"reading {name}")
+        planes = [read_plane(files[name], colour=colour) for files in named]
+        _check_pair(planes, [files[name] for files in named], side)
+        for view, plane in zip(rows, planes, strict=True):
+            view.append(_cut(plane, side, share, seed + number, centre=centre))
+    channels = (3,) if colour else ()
+    shape = (side, side, *channels)
+    made = {"centred": centre, "range": RANGE, "colour": colour, "n_pictures": len(common)}
+    notes = _unpaired(folders, named, set(common))
+    names = [folder.name or str(folder.resolve().name) for folder in folders]
+    return Views([np.concatenate(view) for view in rows], names, [shape] * len(folders), made, notes)
+
+
+def _pictures_of(folder: Path) -> dict[str, Path]:
+    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise FileNotFoundError(f"Expected pictures ({', '.join(SUFFIXES)}) in '{folder}', found none.")
+    found: dict[str, Path] = {}
+    for file in files:
+        if file.stem in found:
+            raise ValueError(f"Expected one picture of each name, got '{found[file.stem]}' and '{file.name}'.")
+        found[file.stem] = file
+    return found
+
+
+def _unpaired(folders: Sequence[Path], named: list[dict[str, Path]], common: set[str]) -> list[str]:
+    """Return one sentence for each folder with pictures that have no partner."""
+    notes = []
+    for folder, files in zip(folders, named, strict=True):
+        alone = [file.name for name, file in files.items() if name not in common]
+        if alone:
+            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+            notes.append(f"Without a partner, so left out, in {folder}: {', '.join(alone[:5])}{more}.")
+    return notes
+
+
+def _shares(total: int, count: int) -> list[int]:
+    """Return how many patches each picture gives."""
+    return [max(1, (total * (i + 1)) // count - (total * i) // count) for i in range(count)]
+
+
+def read_plane(file: Path, *, colour: bool) -> Any:
+    """Read a picture as float32 from 0 to 255: its brightness, or red, green and blue."""
+    import numpy as np
+
+    from ..images._files import read_image
+    from ..images._fusion_evidence import luma
+
+    pixels = read_image(file).pixels
+    scale = RANGE / np.iinfo(pixels.dtype).max
+    if not colour:
+        return luma(pixels, scale)
+    if pixels.ndim == 2:
+        pixels = np.dstack([pixels] * 3)
+    return pixels[..., :3].astype(np.float32) * np.float32(scale)
+
+
+def _check_pair(planes: list[Any], files: list[Path], side: int) -> None:
+    for plane, file in zip(planes, files, strict=True):
+        if plane.shape != planes[0].shape:
+            raise ValueError(
+                f"Expected pictures of one size, got {planes[0].shape[1]} x {planes[0].shape[0]} pixels in"
+                f" '{files[0]}' and {plane.shape[1]} x {plane.shape[0]} in '{file}'."
+            )
+        if min(plane.shape[:2]) < side:
+            raise ValueError(
+                f"Expected pictures no smaller than a patch, {side} x {side} pixels, got {plane.shape[1]} x"
+                f" {plane.shape[0]} in '{file}'."
+            )
+
+
+def _cut(plane: Any, side: int, n_patches: int, seed: int, *, centre: bool) -> Any:
+    """Draw patches as rows; the same seed draws the same places."""
+    from ..images import extract_patches
+
+    room = (plane.shape[0] - side + 1) * (plane.shape[1] - side + 1)
+    patches = extract_patches(plane, (side, side), n_patches=min(n_patches, room), random_state=seed)
+    rows = patches.reshape(len(patches), -1)
+    return rows - rows.mean(axis=1, keepdims=True) if centre else rows
+
+
+def predict_picture(
+    learner: Any, made: dict[str, Any], files: Sequence[Path | None], view: int, done: Callable[[float], None]
+) -> Any:
+    """Predict a picture from others: the mean, where patches overlap, of what every patch predicts."""
+    import numpy as np
+
+    from ..images import patch_bands
+    from ..images._patches import Assembly
+
+    shape = _patch_shape(made, len(files))
+    given = [None if v == view or f is None else read_plane(f, colour=len(shape) == 3) for v, f in enumerate(files)]
+    there = [(plane, file) for plane, file in zip(given, files, strict=True) if plane is not None and file is not None]
+    if not there:
+        raise MisuseError(f"Expected a picture of another view than the wanted one ({view}), got none.")
+    _check_pair([plane for plane, _ in there], [file for _, file in there], max(shape[:2]))
+    first = there[0][0]
+    assembly = Assembly(first.shape, shape, dtype=np.float32)
+    for band in patch_bands(first.shape, shape[:2], max_bytes=BAND_BYTES):
+        planes = [None if plane is None else plane[band] for plane in given]
+        predicted = _predict_patches(learner, planes, shape, view, centred=made.get("centred") is True)
+        assembly.add(predicted.reshape(-1, *shape), band)
+        done(band.stop / first.shape[0])
+    return np.rint(np.clip(assembly.image(None), 0, RANGE)).astype(np.uint8)
+
+
+def _patch_shape(made: dict[str, Any], n_views: int) -> tuple[int, ...]:
+    """Return the shape of the patches that a model was learned from, the same in all views."""
+    shapes = made.get("patch_shape")
+    if isinstance(shapes, list) and len(shapes) == n_views and made.get("range") == RANGE:
+        first = shapes[0]
+        if all(shape == first for shape in shapes) and isinstance(first, list) and len(first) in (2, 3):
+            return tuple(int(side) for side in first)
+    raise ValueError("Expected a model that 'coupledict learn' made from folders of pictures, got another one.")
+
+
+def _predict_patches(learner: Any, planes: list[Any], shape: tuple[int, ...], view: int, *, centred: bool) -> Any:
+    """Predict all patches of one view from those of others; their mean is that of the first that is there."""
+    from ..images import extract_patches
+
+    cut = [None if plane is None else extract_patches(plane, shape[:2]) for plane in planes]
+    rows = [None if patches is None else patches.reshape(len(patches), -1) for patches in cut]
+    if not centred:
+        return learner.predict(rows, view=view)
+    means = [None if r is None else r.mean(axis=1, keepdims=True) for r in rows]
+    rows = [None if r is None else r - mean for r, mean in zip(rows, means, strict=True)]
+    return learner.predict(rows, view=view) + next(mean for mean in means if mean is not None)

@@ -1,0 +1,222 @@
+"""``coupledict show``: what a model file holds, as a table, as a picture of its atoms, or as a page to explore them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._app import MisuseError, Result, command
+from ._options import Force, ModelFile, PatchShape, check_new_file, parse_patch
+
+PICTURES = (".png", ".svg", ".pdf", ".jpg")
+MOST_CURVES = 400  # atoms that are drawn as curves in one picture
+
+
+@command(
+    "What a model holds: summary, picture of its atoms, page to explore them.",
+    "coupledict show model.safetensors",
+    "coupledict show model.safetensors --atoms atoms.png",
+    "coupledict show model.safetensors --html atoms.html --patch 8x8",
+    "coupledict show model.safetensors --json",
+)
+def show(
+    model: ModelFile,
+    atoms: Annotated[
+        Path | None, typer.Option("--atoms", help=f"Picture of the atoms to write ({', '.join(PICTURES)}).")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Page to write, on which to explore the atoms.")] = None,
+    patch: PatchShape = None,
+    number: Annotated[
+        int, typer.Option("--dictionary", help="Which set of dictionaries, of a model that has several.", min=0)
+    ] = 0,
+    force: Force = False,
+) -> Result:
+    """Show what a model file holds; nothing in the file is executed."""
+    from .._saving import load
+    from ..model_io import read_model
+    from ..report._models import model_atoms
+
+    if atoms is not None and atoms.suffix.lower() not in PICTURES:
+        raise MisuseError(f"Expected --atoms to end in {', '.join(PICTURES)}, got '{atoms}'.")
+    for file in (atoms, html):
+        if file is not None:
+            check_new_file(file, force=force)
+    asked = parse_patch(patch)
+    estimator, metadata = load(model), read_model(model)[1]
+    found = model_atoms(estimator, number)
+    names, shapes = _names_and_shapes(found, metadata, asked)
+    result = _summary(model, estimator, metadata, found, names, shapes)
+    if atoms is not None:
+        _draw(atoms, found.dictionaries, names, shapes)
+        result.lines.append(f"Wrote {atoms}.")
+    if html is not None:
+        _write_page(html, model, found.dictionaries, names, shapes)
+        result.lines.append(f"Wrote {html}; open it in a browser.")
+    written = {"atoms": atoms, "html": html}
+    result.data |= {key: str(file) for key, file in written.items() if file is not None}
+    return result
+
+
+def _names_and_shapes(
+    found: Any, metadata: dict[str, Any], asked: tuple[int, ...] | None
+) -> tuple[list[str], list[tuple[int, ...]]]:
+    """Return the name of each view and the shape of its atoms: what was asked for, what is noted, or what fits."""
+    from ..report._model_page import shapes_of_views
+
+    made = metadata.get("made")
+    made = made if isinstance(made, dict) else {}
+    n_views = len(found.dictionaries)
+    noted = made.get("views")
+    fits = isinstance(noted, list) and len(noted) == n_views and all(isinstance(name, str) for name in noted)
+    names = found.names or (noted if fits and noted is not None else [f"View {v}" for v in range(n_views)])
+    if asked == ():
+        return names, [(atoms.shape[1],) for atoms in found.dictionaries]
+    if asked is not None:
+        return names, shapes_of_views(asked, found.dictionaries)
+    if found.patch_shape is not None:
+        return names, found.patch_shape
+    try:
+        return names, shapes_of_views(_known(made.get("patch_shape")), found.dictionaries)
+    except ValueError:  # noted by a stranger, or of more dimensions than can be drawn
+        return names, shapes_of_views(None, found.dictionaries)
+
+
+def _known(noted: Any) -> list[tuple[int, ...] | None] | None:
+    """Return the shapes that a model file notes, if it notes shapes: it may come from a stranger."""
+    if not isinstance(noted, list):
+        return None
+    return [tuple(shape) if isinstance(shape, list) and shape else None for shape in noted]
+
+
+def _summary(
+    file: Path, estimator: Any, metadata: dict[str, Any], found: Any, names: list[str], shapes: list[tuple[int, ...]]
+) -> Result:
+    """Return the facts of a model."""
+    size, kind = file.stat().st_size, type(estimator).__name__
+    views = [
+        {"name": name, "n_features": atoms.shape[1], "shape": list(shape)}
+        for name, atoms, shape in zip(names, found.dictionaries, shapes, strict=True)
+    ]
+    n_atoms = len(found.dictionaries[0])
+    parameters = _settled(estimator)
+    data: dict[str, Any] = {
+        "model": str(file),
+        "estimator": kind,
+        "version": metadata.get("version"),
+        "bytes": size,
+        "n_components": n_atoms,
+        "n_dictionaries": found.n_sets,
+        "views": views,
+        "parameters": parameters,
+    }
+    facts = [
+        ("model", str(file)),
+        ("kind", kind),
+        ("written by", f"coupledict {metadata.get('version')}"),
+        ("size", f"{size / 1024:,.0f} kB"),
+        ("atoms", f"{n_atoms:,}" + (f", in {found.n_sets} sets of dictionaries" if found.n_sets > 1 else "")),
+    ]
+    facts += [(f"view {v}", _describe_view(view)) for v, view in enumerate(views)]
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        data["classes"] = classes.tolist()
+        facts.append(("classes", _shorten(", ".join(str(label) for label in classes))))
+    _add_history(estimator, data, facts)
+    facts.append(("settings", ", ".join(f"{key}={value!r}" for key, value in parameters.items()) or "all as usual"))
+    return Result(data, facts=facts)
+
+
+def _describe_view(view: dict[str, Any]) -> str:
+    shape = view["shape"]
+    drawn = "curves" if len(shape) == 1 else f"patches of {' x '.join(map(str, shape))}"
+    return f"{view['name']}: {view['n_features']:,} features ({drawn})"
+
+
+def _shorten(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _settled(estimator: Any) -> dict[str, Any]:
+    """Return the parameters that are not as they are by default."""
+    usual = type(estimator)().get_params(deep=False)
+    given = estimator.get_params(deep=False)
+    hidden = ("n_jobs", "verbose", "callback")
+    plain = (bool, int, float, str, list, type(None))
+    return {k: v for k, v in given.items() if k not in hidden and isinstance(v, plain) and v != usual[k]}
+
+
+def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, str]]) -> None:
+    """Add what is known of how a learner was learned."""
+    history = getattr(estimator, "history_", None)
+    if not history or not {"seconds", "rms", "mean_nonzeros", "n_samples"} <= set(history[-1]):
+        return
+    last = history[-1]
+    data["learning"] = {"iterations": len(history)} | {
+        key: last[key] for key in ("seconds", "n_samples", "rms", "mean_nonzeros")
+    }
+    facts.append(
+        (
+            "learned",
+            f"{len(history)} iterations in {last['seconds']:.1f} s, from {last['n_samples']:,} samples: RMS error"
+            f" {last['rms']:.4g} with {last['mean_nonzeros']:.2f} atoms a sample",
+        )
+    )
+
+
+def _write_page(
+    file: Path, model: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]]
+) -> None:
+    from .._whole_file import replace_file
+    from ..report import explorer_page
+
+    page = explorer_page(dictionaries, title=model.name, patch_shape=shapes, names=names)
+    replace_file(file, [page.encode("utf-8", "replace")])
+
+
+def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]]) -> None:
+    """Draw the atoms of all views side by side: patches as pictures, others as curves."""
+    import io
+
+    from .._whole_file import replace_file
+
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ImportError(
+            'Expected matplotlib to be installed, for pictures of atoms: pip install "coupledict[plot]".'
+            " An explorer (--html) needs nothing more."
+        ) from error
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    from ..plotting import plot_atoms
+
+    figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 6.4), squeeze=False, layout="constrained")
+    for axis, view, name, shape in zip(axes[0], dictionaries, names, shapes, strict=True):
+        if len(shape) > 1:
+            plot_atoms(view, patch_shape=shape, ax=axis, title=name)
+        else:
+            _draw_curves(axis, view, name)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=file.suffix[1:].lower(), dpi=150)
+    plt.close(figure)
+    replace_file(file, [drawn.getbuffer()])
+
+
+def _draw_curves(axis: Any, view: Any, name: str) -> None:
+    """Draw atoms as small curves on a grid, each on a scale of its own."""
+    import numpy as np
+
+    count = min(len(view), MOST_CURVES)
+    columns = int(np.ceil(np.sqrt(count)))
+    places = np.linspace(0.08, 0.92, view.shape[1]) if view.shape[1] > 1 else np.array([0.5])
+    largest = np.abs(view[:count]).max(axis=1, keepdims=True)
+    heights = 0.42 * view[:count] / np.where(largest > 0, largest, 1)
+    for number, curve in enumerate(heights):
+        row, column = divmod(number, columns)
+        axis.plot(column + places, -row + curve, color="black", linewidth=0.7, marker="." if len(curve) == 1 else None)
+    shown = name if count == len(view) else f"{name} (the first {count} of {len(view):,} atoms)"
+    axis.set(title=shown, xlim=(0, columns), aspect="equal")
+    axis.set_axis_off()

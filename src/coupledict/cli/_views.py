@@ -1,0 +1,126 @@
+"""What people give as views: arrays in .npy and .npz files, and which of them are absent."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ._app import MisuseError
+
+ABSENT = ("-", "none")  # what stands for a view that is not there
+
+
+@dataclass
+class Views:
+    """Views as they were given: arrays of shape (n_samples, n_features), on disk until they are read.
+
+    `shapes` tells how the features of each view lay in its file, where they had more dimensions than one.
+    """
+
+    arrays: list[Any]
+    names: list[str]
+    shapes: list[tuple[int, ...] | None]
+    made: dict[str, Any] = field(default_factory=dict)  # what a model should remember of them
+    notes: list[str] = field(default_factory=list)  # what people should know
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples, the same in all views that are there."""
+        return next(int(array.shape[0]) for array in self.arrays if array is not None)
+
+
+def read_views(files: Sequence[str], names: str | None, *, may_miss: bool) -> Views:
+    """Open one .npz file with all views, or one .npy file a view.
+
+    Parameters
+    ----------
+    names : str or None
+        Arrays of the .npz file to take, with commas between them; all, in the order of the file, if left out.
+    may_miss : bool
+        Whether "-" or "none" may stand for a view that is absent.
+    """
+    packed = [file for file in files if Path(file).suffix.lower() == ".npz"]
+    if packed and len(files) > 1:
+        raise MisuseError(f"Expected one .npz file with all views, or one .npy file a view, got {len(files)} files.")
+    if names is not None and not packed:
+        raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
+    if packed:
+        given = _read_npz(Path(packed[0]), names, may_miss=may_miss)
+    else:
+        given = {}
+        for number, file in enumerate(files):
+            absent = may_miss and file in ABSENT
+            given[f"{number}:{Path(file).stem}"] = None if absent else _read_npy(Path(file))
+    if all(array is None for array in given.values()):
+        raise MisuseError("Expected at least one view that is there, got none.")
+    titles = [name.partition(":")[2] if not packed else name for name in given]
+    _check_samples(list(given.values()), titles)
+    shapes = [None if array is None or array.ndim == 2 else tuple(array.shape[1:]) for array in given.values()]
+    flat = [array if array is None or array.ndim == 2 else array.reshape(len(array), -1) for array in given.values()]
+    return Views(flat, titles, shapes)
+
+
+def _read_npy(file: Path) -> Any:
+    """Open an array on disk; nothing in it is executed."""
+    import numpy as np
+
+    if not file.is_file():
+        raise FileNotFoundError(f"Expected an array file (.npy), found none at '{file}'.")
+    try:
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"Expected '{file}' to hold an array of numbers as numpy.save writes it: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"Expected '{file}' to hold one array, got a file of several; give it a name ending in .npz.")
+    return _check_array(array, file.name)
+
+
+def _read_npz(file: Path, names: str | None, *, may_miss: bool) -> dict[str, Any]:
+    import numpy as np
+
+    if not file.is_file():
+        raise FileNotFoundError(f"Expected a file of arrays (.npz), found none at '{file}'.")
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            wanted = archive.files if names is None else [name.strip() for name in names.split(",")]
+            absent = ABSENT if may_miss else ()
+            unknown = [name for name in wanted if name not in archive.files and name not in absent]
+            if unknown:
+                raise MisuseError(
+                    f"Expected --views to name arrays of '{file}' ({', '.join(archive.files)}), got {unknown[0]!r}."
+                )
+            if len(set(wanted) - set(absent)) < len([name for name in wanted if name not in absent]):
+                raise MisuseError(f"Expected --views to name each array once, got {names!r}.")
+            found = {}
+            for number, name in enumerate(wanted):
+                gone = name in absent and name not in archive.files
+                key = f"{name} {number}" if gone else name
+                found[key] = None if gone else _check_array(archive[name], f"{name} of {file.name}")
+    except MisuseError:
+        raise
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        raise ValueError(f"Expected '{file}' to hold arrays of numbers as numpy.savez writes them: {error}") from error
+    if not found:
+        raise ValueError(f"Expected '{file}' to hold at least one array, got none.")
+    return found
+
+
+def _check_array(array: Any, name: str) -> Any:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"'{name}' holds {array.dtype}, not real numbers.")
+    if array.ndim < 2:
+        raise ValueError(f"'{name}' is of shape {array.shape}; expected one row a sample.")
+    return array
+
+
+def _check_samples(arrays: list[Any], names: list[str]) -> None:
+    there = [(name, len(array)) for name, array in zip(names, arrays, strict=True) if array is not None]
+    for name, count in there[1:]:
+        if count != there[0][1]:
+            raise ValueError(
+                "Expected the same number of samples in every view, got"
+                f" {there[0][1]:,} in '{there[0][0]}' and {count:,} in '{name}'."
+            )

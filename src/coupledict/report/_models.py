@@ -1,0 +1,97 @@
+"""The dictionaries of a model of any kind, as they can be looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._explorer import Atoms
+
+
+@dataclass(frozen=True)
+class ModelAtoms:
+    """Dictionaries of as many atoms, one a view.
+
+    Attributes
+    ----------
+    dictionaries : list of arrays of shape (n_components, n_features_v)
+    names : list of str or None
+        Names of the views, where the kind of model gives them names.
+    patch_shape : list of tuples or None
+        As :func:`coupledict.report.explorer_page` takes it.
+    n_sets : int
+        Sets of dictionaries that the model has, of which this is one.
+    """
+
+    dictionaries: list[Atoms]
+    names: list[str] | None = None
+    patch_shape: list[tuple[int, ...]] | None = None
+    n_sets: int = 1
+
+
+def model_atoms(model: Any, number: int = 0) -> ModelAtoms:
+    """Return the dictionaries of a fitted model: of a learner, or of a task.
+
+    Parameters
+    ----------
+    model : estimator
+        What :func:`coupledict.load` returns.
+    number : int, default=0
+        Which set of dictionaries, of a model that has several.
+
+    Returns
+    -------
+    ModelAtoms
+
+    Raises
+    ------
+    ValueError
+        If there is no set of that number.
+    """
+    kind = type(model).__name__
+    if kind == "SuperResolution":
+        found = [_super_resolution(model)]
+    elif kind == "BandwidthExtension":
+        found = [_bandwidth(model, learner.components_) for learner in model.learners_]
+    elif kind == "CoupledClassifier":
+        found = [_classifier(model, learner.components_) for learner in model.learners_]
+    elif kind == "CrossModalMatcher":
+        found = [_plain(components) for components in model.components_]
+    elif kind == "SparseRepresentationClassifier":
+        found = [_plain([model.components_])]
+    else:
+        found = [_plain(model._view_components)]
+    if not 0 <= number < len(found):
+        raise ValueError(f"Expected the number of one of {len(found)} sets of dictionaries, from 0, got {number}.")
+    return ModelAtoms(found[number].dictionaries, found[number].names, found[number].patch_shape, len(found))
+
+
+def _plain(components: Any) -> ModelAtoms:
+    return ModelAtoms([np.asarray(view, np.float64) for view in components])
+
+
+def _super_resolution(model: Any) -> ModelAtoms:
+    """Return what each atom looks for in a small picture, and the detail that it adds to a large one."""
+    details = model.details_
+    if details.ndim == 3:
+        details = np.einsum("kf,kfd->kd", model.components_, details)  # what each anchor makes of itself
+    views = _plain([model.components_ @ model.projection_.T, details @ model.basis_]).dictionaries
+    sides = [math.isqrt(view.shape[1]) for view in views]
+    return ModelAtoms(views, ["Looks for", "Adds"], [(side, side) for side in sides])
+
+
+def _bandwidth(model: Any, components: Any) -> ModelAtoms:
+    """Return features of the low band, and the spectra of the high band."""
+    views = _plain([components[0], components[1] @ model.basis_]).dictionaries
+    return ModelAtoms(views, ["Low band", "High band"], [(view.shape[1],) for view in views])
+
+
+def _classifier(model: Any, components: Any) -> ModelAtoms:
+    """Return the views, and after them the view of labels where it is one."""
+    views = _plain(components).dictionaries
+    n_views = len(model._scalers)
+    names = [f"View {v}" for v in range(n_views)] + ["Labels"] * (len(views) - n_views)
+    return ModelAtoms(views, names)
