@@ -34,6 +34,7 @@ import coupledict
 from coupledict import (
     CoupledDictionaryLearning,
     DictionaryLearning,
+    ModelFileError,
     OnlineDictionaryLearning,
     SparseCoder,
     _display,
@@ -41,6 +42,7 @@ from coupledict import (
 )
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
 from coupledict.matching import CrossModalMatcher
+from coupledict.model_io import read_model, write_model
 from coupledict.views import EachView, Views
 
 
@@ -485,3 +487,39 @@ def test_a_picture_that_fails_leaves_the_diagram(views):
     with sklearn.config_context(display="text"):
         assert not hasattr(learner, "_repr_html_")
         assert "text/html" not in learner._repr_mimebundle_()
+
+
+# Names in files
+
+
+def test_names_of_views_travel_with_the_model(tmp_path, rng):
+    frames = [
+        pd.DataFrame(rng.standard_normal((60, p)), columns=[f"{v}{i}" for i in range(p)])
+        for v, p in (("a", 4), ("b", 5))
+    ]
+    y = rng.integers(0, 2, 60)
+    learner = CoupledDictionaryLearning(8, n_nonzero_coefs=2, max_iter=2, random_state=0)
+    swapped = frames[0][list(frames[0].columns[::-1])]
+    path = tmp_path / "model.safetensors"
+    for model, use in [
+        (learner.fit([frames[0], frames[1].to_numpy()]), lambda same: same.transform([swapped, None])),
+        (CoupledClassifier(random_state=0).fit(frames, y), lambda same: same.predict([swapped, None])),
+        (CrossModalMatcher(random_state=0).fit(frames), lambda same: same.predict(swapped)),
+    ]:
+        model.save(path)
+        same = coupledict.load(path)
+        for own, other in zip(model.view_feature_names_in_, same.view_feature_names_in_, strict=True):
+            np.testing.assert_array_equal(own, other)
+        with pytest.raises(ValueError, match="feature names"):
+            use(same)
+
+
+@pytest.mark.parametrize("lie", [5, [["a"]], [["a"], None], [None, ["a", "b", "c", "d", 5]], [None, None, None]])
+def test_names_that_lie_are_refused(tmp_path, rng, lie):
+    path = tmp_path / "model.safetensors"
+    views = [rng.standard_normal((60, p)) for p in (4, 5)]
+    CoupledDictionaryLearning(8, n_nonzero_coefs=2, max_iter=2, random_state=0).fit(views).save(path)
+    tensors, metadata = read_model(path)
+    write_model(path, tensors, metadata | {"view_feature_names_in": lie})
+    with pytest.raises(ModelFileError, match="feature names do not fit"):
+        coupledict.load(path)

@@ -42,8 +42,8 @@ PROOFS = [
     Proof("endurance", 2_000),
     Proof("fuzz_learning", 4_000),
     Proof("model_files", 10_000),
-    Proof("media", 3_000),
-    Proof("reader_fuzz", 100_000),
+    Proof("media", 10_000),
+    Proof("reader_fuzz", 20_000),
 ]
 
 

@@ -5,6 +5,7 @@ A checkpoint is a model file with more in it: :func:`coupledict.load` opens it a
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ import numpy.typing as npt
 from ._data import Data
 from ._schedule import Order
 from ._views import Array, check_count
-from .model_io import ModelFileError, read_model, write_model
+from .model_io import MOST, ModelFileError, contradiction, read_model, write_model
 
 if TYPE_CHECKING:
     from ._loop import Loop, Position, Record
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+MT19937_WORDS, PHILOX_WORDS = 624, 4  # of their states
 FREE_PARAMETERS = ("n_jobs", "verbose", "callback", "random_state", "refit", "refit_alpha")  # the loop is the same
 
 
@@ -36,6 +38,11 @@ def _restore_generator(state: dict[str, Any]) -> np.random.Generator:
     name = state["bit_generator"]
     if name not in GENERATORS:
         raise ValueError(f"it names an unknown random generator {name!r}")
+    # NumPy takes these two as they are, and would read beyond its state.
+    if name == "MT19937" and not 0 <= state["state"]["pos"] <= MT19937_WORDS:
+        raise ValueError("its random generator is at an impossible place")
+    if name == "Philox" and not 0 <= state["buffer_pos"] <= PHILOX_WORDS:
+        raise ValueError("its random generator is at an impossible place")
     bits = getattr(np.random, name)()
     bits.state = state
     return np.random.Generator(bits)
@@ -122,7 +129,7 @@ class Checkpoint:
 
 def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
     """Return the fit that was saved there, which must have been one of this learner."""
-    from ._saving import describe_parameters
+    from ._saving import CONTRADICTIONS, describe_parameters
 
     name = os.fspath(path)
     tensors, metadata = read_model(path)
@@ -130,8 +137,8 @@ def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
         raise ModelFileError(f"Expected {name!r} to be a checkpoint of a fit, got a model without one.")
     try:
         saved, estimator, parameters = _rebuild(tensors, metadata, str(name))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ModelFileError(f"Expected {name!r} to hold a complete checkpoint, but {error}.") from error
+    except CONTRADICTIONS as error:
+        raise contradiction(path, "a complete checkpoint", error) from error
     if estimator != type(learner).__name__:
         raise ValueError(
             f"Expected {name!r} to be a checkpoint of a {type(learner).__name__}, got one of a {estimator}."
@@ -149,16 +156,34 @@ def read_checkpoint(path: str | os.PathLike[str], learner: Any) -> Saved:
 
 def _rebuild(tensors: dict[str, Array], metadata: dict[str, Any], name: str) -> tuple[Saved, str, dict[str, Any]]:
     from ._loop import Position
+    from ._saving import check_count_of, check_file_weights, check_history
 
     state, n_views = metadata["checkpoint"], metadata["n_views"]
-    history, weights = metadata["history"], tensors["view_weights"]
-    atoms = [np.asarray(tensors[f"checkpoint.atoms.{v}"], np.float64) for v in range(n_views)]
-    if weights.shape != (n_views,) or any(a.ndim != 2 or a.shape[0] != atoms[0].shape[0] for a in atoms):
+    history, weights = check_history(metadata["history"]), check_file_weights(tensors["view_weights"], n_views)
+    atoms = [tensors[f"checkpoint.atoms.{v}"] for v in range(n_views)]
+    if any(array.ndim != 2 or array.shape[0] != atoms[0].shape[0] for array in atoms):
         raise ValueError("its arrays do not fit each other")
-    order = None if state["order"] is None else Order(*(int(number) for number in state["order"]))
-    position = Position(int(state["iteration"]), order, int(state["place"]), bool(state["all_in"]))
-    if not isinstance(history, list) or position.iteration != len(history):
+    if any(array.dtype != np.float64 or array.size == 0 for array in atoms):
+        raise ValueError("its arrays are empty or not of float64")
+    order = None if state["order"] is None else _restore_order(state["order"])
+    iteration, place = (check_count_of(state[name], name) for name in ("iteration", "place"))
+    if iteration != len(history):
         raise ValueError("its history does not have one record for each iteration")
+    if any(key not in record for record in history for key in ("limit", "objective", "n_samples")):
+        raise ValueError("its history is not complete")
+    position = Position(iteration, order, place, bool(state["all_in"]))
     rng = _restore_generator(state["generator"])
-    saved = Saved(atoms, weights, history, position, rng, int(state["n_samples"]), str(state["dtype"]), name)
+    n_samples = check_count_of(state["n_samples"], "number of samples")
+    saved = Saved(atoms, weights, history, position, rng, n_samples, str(state["dtype"]), name)
     return saved, str(metadata["estimator"]), dict(metadata["parameters"])
+
+
+def _restore_order(numbers: Any) -> Order:
+    """Return an order of samples, in which each must come once."""
+    n_samples, step, first, size = numbers
+    if not all(type(number) is int for number in (n_samples, step, first, size)):
+        raise ValueError("its order of the samples is not one of numbers")
+    once = 0 < step < 2 * n_samples < MOST and math.gcd(step, n_samples) == 1
+    if not once or not 0 <= first < n_samples or size != n_samples:
+        raise ValueError("its order of the samples leaves some out")
+    return Order(n_samples, step, first, size)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import secrets
 import shutil
+import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,9 +20,14 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.sparse import csr_array
 
+from .model_io import MOST, ModelFileError, check_cost, contradiction, is_special
+
 FORMAT = "coupledict codes"
 INDEX = "index.json"
 ZARR_CHUNK = 1 << 20
+ZARR_CODECS = ["bytes", "zstd"]  # a group may name others, of which some would run what they find
+WHAT = "codes written by coupledict"
+ARRAYS = ("data", "indices", "indptr")  # of the CSR format
 
 
 def part_name(number: int) -> str:
@@ -48,14 +56,14 @@ class CodeFile(Sequence[csr_array]):
         try:
             if about["format"] != FORMAT or about["version"] != 1:
                 raise ValueError("it is of another format")
-            self.sizes = [int(size) for size in about["sizes"]]
-            self.shape = (sum(self.sizes), int(about["n_components"]))
-            self.nnz = int(about["nnz"])
-            self.dtype = np.dtype(str(about["dtype"]))
-            if self.dtype.kind != "f" or min([*self.sizes, self.shape[1], self.nnz]) < 0:
-                raise ValueError("its sizes or its number type are impossible")
+            self.sizes = [_check_number(size) for size in about["sizes"]]
+            self.shape = (sum(self.sizes), _check_number(about["n_components"]))
+            self.nnz = _check_number(about["nnz"])
+            if about["dtype"] not in ("float32", "float64"):
+                raise ValueError("its number type is impossible")
+            self.dtype = np.dtype(about["dtype"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"Expected '{path}' to hold codes written by coupledict, but {error}.") from error
+            raise contradiction(path, WHAT, error) from error
         self.path = path
 
     def __len__(self) -> int:
@@ -71,44 +79,111 @@ class CodeFile(Sequence[csr_array]):
         try:
             part = self._read(number)
             part.check_format(full_check=True)
-        except Exception as error:
-            raise ValueError(
-                f"Expected '{self.path}' to hold part {number} of {len(self)}, but {error}. The file is damaged."
-            ) from error
-        if part.shape != (self.sizes[number], self.shape[1]):
-            raise ValueError(
-                f"Expected part {number} of '{self.path}' to have shape {(self.sizes[number], self.shape[1])}, got"
-                f" {part.shape}. The file is damaged."
-            )
+            if part.dtype != self.dtype or not np.isfinite(part.data).all():
+                raise ValueError(f"it holds NaN or infinity, or is not of {self.dtype}")
+        except ModelFileError:
+            raise
+        except Exception as error:  # readers raise whatever a broken file leads them to
+            sentence = contradiction(self.path, f"part {number} of {len(self)}", error)
+            raise ModelFileError(f"{sentence} The file is damaged.") from error
         return part
 
     def __iter__(self) -> Iterator[csr_array]:
         return (self[i] for i in range(len(self)))
 
     def load(self) -> csr_array:
-        """Return all codes as one csr_array."""
+        """Read all codes.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_components)
+            All parts as one.
+        """
         empty = csr_array((0, self.shape[1]), dtype=self.dtype)
-        return csr_array(scipy.sparse.vstack([empty, *self], format="csr"))
+        codes = csr_array(scipy.sparse.vstack([empty, *self], format="csr"))
+        if codes.nnz != self.nnz:
+            error = ValueError(f"it tells of {self.nnz} nonzeros and has {codes.nnz}")
+            raise contradiction(self.path, WHAT, error)
+        return codes
 
     def _read(self, number: int) -> csr_array:
-        with open(self.path / part_name(number), "rb") as file:  # load_npz would leave a damaged one open
-            return csr_array(scipy.sparse.load_npz(file))
+        file = self.path / part_name(number)
+        if is_special(file):
+            raise ValueError(f"'{file.name}' is a pipe or a device")
+        with zipfile.ZipFile(file) as archive:
+            room = file.stat().st_size
+            arrays = {name: _read_array(archive, name, room) for name in (*ARRAYS, "shape")}
+        data, indices, indptr, shape = arrays.values()
+        wanted, got = (self.sizes[number], self.shape[1]), tuple(shape.tolist())
+        if got != wanted:
+            raise ModelFileError(
+                f"Expected part {number} of '{self.path}' to have shape {wanted}, got {got}. The file is damaged."
+            )
+        if indptr.size != wanted[0] + 1:
+            raise ValueError("its rows are not complete")
+        return csr_array((data, indices, indptr), shape=wanted)
 
     def __repr__(self) -> str:
         return f"CodeFile({str(self.path)!r}, shape={self.shape}, nnz={self.nnz}, parts={len(self)})"
 
 
+def _check_number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST:
+        raise ValueError("its sizes are impossible")
+    return value
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, room: int) -> npt.NDArray[Any]:
+    """Read an array as ``scipy.sparse.save_npz`` wrote it, never larger than the file that it is in."""
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > room:
+        raise ValueError(f"its array {name!r} is compressed")
+    with archive.open(entry) as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"its array {name!r} is of another version")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        contents = bytearray(stream.read())
+    if len(shape) != 1 or dtype.kind not in "fi" or len(contents) != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"its array {name!r} is no list of numbers")
+    return np.frombuffer(contents, dtype)
+
+
 class _ZarrCodes(CodeFile):
     """Codes in the arrays of a Zarr group."""
 
-    def __init__(self, path: Path, group: Any) -> None:
-        super().__init__(path, dict(group.attrs))
-        self._group = group
-        self._starts = np.concatenate([[0], np.cumsum(self.sizes)])
+    def __init__(self, path: Path, about: dict[str, Any]) -> None:
+        super().__init__(path, about.get("attributes", {}))
+        self._about = about
+        self._starts = np.concatenate([[0], np.cumsum(self.sizes, dtype=np.int64)])
+
+    @functools.cached_property
+    def _group(self) -> Any:
+        self._check_arrays()
+        return _zarr().open_group(self.path, mode="r", zarr_format=3)
+
+    def _check_arrays(self) -> None:
+        """Refuse arrays that we did not write, before zarr makes anything of what they say about themselves."""
+        if self._about.get("zarr_format") != 3 or self._about.get("node_type") != "group":
+            raise ValueError("it is of another format")
+        lengths = {"data": self.nnz, "indices": self.nnz, "indptr": self.shape[0] + 1}
+        kinds = {"data": self.dtype.name, "indices": "int32", "indptr": "int64"}
+        for name, length in lengths.items():
+            told = _read_json(self.path, f"{name}/zarr.json")
+            found = [told[key] for key in ("zarr_format", "node_type", "shape", "data_type")]
+            chunks = told["chunk_grid"]["configuration"]["chunk_shape"]
+            codecs = [codec["name"] for codec in told["codecs"]]
+            if found != [3, "array", [length], kinds[name]] or chunks != [ZARR_CHUNK] or codecs != ZARR_CODECS:
+                raise ValueError(f"its array {name!r} is not one of codes")
+            if told.get("storage_transformers"):
+                raise ValueError(f"its array {name!r} is kept in an unknown way")
+        if any(is_special(file) for file in self.path.rglob("*")):
+            raise ValueError("it holds a pipe or a device")
 
     def _read(self, number: int) -> csr_array:
         start, end = int(self._starts[number]), int(self._starts[number + 1])
         indptr = np.asarray(self._group["indptr"][start : end + 1])
+        if not 0 <= indptr[0] <= indptr[-1] <= self.nnz:
+            raise ValueError("its rows are not in order")
         inside = slice(int(indptr[0]), int(indptr[-1]))
         parts = (
             np.asarray(self._group["data"][inside]),
@@ -116,6 +191,17 @@ class _ZarrCodes(CodeFile):
             indptr - indptr[0],
         )
         return csr_array(parts, shape=(end - start, self.shape[1]))
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    if is_special(path / name):
+        raise ValueError(f"{name!r} is a pipe or a device")
+    text = (path / name).read_text()
+    check_cost(text, len(text))
+    about = json.loads(text)
+    if not isinstance(about, dict):
+        raise ValueError(f"{name!r} is not a JSON object")
+    return about
 
 
 def open_codes(path: str | os.PathLike[str]) -> CodeFile:
@@ -130,6 +216,11 @@ def open_codes(path: str | os.PathLike[str]) -> CodeFile:
     -------
     CodeFile
         A sequence of parts that are read when they are asked for; ``load()`` gives all of them as one array.
+
+    Raises
+    ------
+    ModelFileError
+        Here or when a part is read, for what is damaged or not codes.
 
     Examples
     --------
@@ -147,18 +238,14 @@ def open_codes(path: str | os.PathLike[str]) -> CodeFile:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"Expected codes at '{path}', found nothing there.")
-    if path.suffix == ".zarr":
-        zarr = _zarr()
-        try:
-            group = zarr.open_group(path, mode="r")
-        except Exception as error:
-            raise ValueError(f"Expected '{path}' to hold codes written by coupledict, but {error}.") from error
-        return _ZarrCodes(path, group)
+    in_zarr = path.suffix == ".zarr"
+    if in_zarr:
+        _zarr()  # better told now that it is missing
     try:
-        about = json.loads((path / INDEX).read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"Expected '{path}' to hold codes written by coupledict, but {error}.") from error
-    return CodeFile(path, about)
+        about = _read_json(path, "zarr.json" if in_zarr else INDEX)
+    except (OSError, ValueError, RecursionError) as error:
+        raise contradiction(path, WHAT, error) from error
+    return _ZarrCodes(path, about) if in_zarr else CodeFile(path, about)
 
 
 def _zarr() -> Any:

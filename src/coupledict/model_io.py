@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -28,6 +29,14 @@ FORMAT_VERSION = "1"
 DTYPES = {"F32": np.dtype(np.float32), "F64": np.dtype(np.float64), "I64": np.dtype(np.int64)}
 RESERVED = "__metadata__"  # where safetensors itself keeps the strings
 LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
+
+# A header of a few megabytes can describe gigabytes of empty lists. Each of these characters costs Python at most so
+# many bytes, and a file may cost this much, or this many times its size.
+COSTS = {"{": 232, "[": 88, ",": 80}
+FREE_COST = 64 << 20
+COST_PER_BYTE = 4
+MOST = 2**53  # counts beyond this are no counts
+LONGEST_REASON = 300  # characters of what a file says about itself that go into an error
 
 
 class ModelFileError(ValueError):
@@ -78,7 +87,12 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], meta
     arrays = {name: _check_tensor(name, array) for name, array in tensors.items()}
     text = _as_json(metadata)
     marks = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": text, "checksum": _checksum(arrays, text)}
-    replace_file(path, [_header(arrays, marks), *(_contents(array) for _, array in _layout(arrays))])
+    header = _header(arrays, marks)
+    if _cost(header) > FREE_COST + COST_PER_BYTE * len(header):  # what could not be read is not written
+        raise ValueError(
+            f"Expected fewer tensors and less metadata, got a header of {len(header)} bytes. Put numbers in tensors."
+        )
+    replace_file(path, [header, *(_contents(array) for _, array in _layout(arrays))])
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -108,7 +122,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
     write_model : The way there, with an example.
     """
     name = repr(os.fspath(path))
-    _check_length(path, name)
+    size = _check_beginning(path, name)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             marks = file.metadata() or {}
@@ -123,6 +137,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
     except (SafetensorError, ValueError, OverflowError) as error:  # the latter two: shapes that NumPy cannot hold
         _damaged(name, "one that is not in the safetensors format or is damaged", error)
     text = marks.get("metadata", "")
+    try:
+        check_cost(text, size)  # once more: escapes in the header may have hidden what it costs
+    except ValueError as error:
+        raise contradiction(path, "a complete model", error) from error
     metadata = _from_json(text, name)
     for key, array in tensors.items():
         if not np.isfinite(array).all():
@@ -173,8 +191,20 @@ def _from_json(text: str, name: str) -> dict[str, Any]:
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not JSON")
 
+    def finite(text: str) -> float:
+        number = float(text)
+        if not np.isfinite(number):
+            raise ValueError(f"{text[:20]} is no number")
+        return number
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):  # readers would differ about which one counts
+            raise ValueError("a key comes twice")
+        return found
+
     try:
-        metadata = json.loads(text, parse_constant=refuse)
+        metadata = json.loads(text, parse_constant=refuse, parse_float=finite, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         _damaged(name, "one whose metadata is not valid JSON", error)
     if not isinstance(metadata, dict):
@@ -217,13 +247,40 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
-def _check_length(path: str | os.PathLike[str], name: str) -> None:
-    """Refuse a file that is shorter than its own header says, before anything is made of that header."""
+def _check_beginning(path: str | os.PathLike[str], name: str) -> int:
+    """Return the size of a file; refuse one whose header is too long or too costly, before anything is made of it."""
+    if is_special(path):  # not a folder, of which open tells
+        _damaged(name, "a pipe or a device")
     with open(path, "rb") as file:
         beginning = file.read(LENGTH_BYTES)
         size = os.fstat(file.fileno()).st_size
-    if len(beginning) < LENGTH_BYTES or int.from_bytes(beginning, "little") > size - LENGTH_BYTES:
-        _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
+        length = int.from_bytes(beginning, "little")
+        if len(beginning) < LENGTH_BYTES or length > size - LENGTH_BYTES:
+            _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
+        try:
+            check_cost(file.read(length), size)
+        except ValueError as error:
+            raise contradiction(path, "a complete model", error) from error
+    return size
+
+
+def _cost(text: str | bytes) -> int:
+    """Return how many bytes JSON text can cost at most once it is values, without making them."""
+    if isinstance(text, bytes):
+        return sum(text.count(sign.encode()) * cost for sign, cost in COSTS.items())
+    return sum(text.count(sign) * cost for sign, cost in COSTS.items())
+
+
+def check_cost(text: str | bytes, size: int) -> None:
+    """Raise where JSON text of a file of that size would take far more memory than the file."""
+    if _cost(text) > FREE_COST + COST_PER_BYTE * size:
+        raise ValueError("it holds more values than any model has")
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is a pipe, a device or a socket, which would keep a reader waiting or never end."""
+    mode = os.stat(path).st_mode
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _check_marks(marks: Mapping[str, str], name: str) -> None:
@@ -243,3 +300,15 @@ def _check_marks(marks: Mapping[str, str], name: str) -> None:
 
 def _damaged(name: str, what: str, cause: Exception | None = None) -> NoReturn:
     raise ModelFileError(f"Expected {name} to be a complete coupledict model, got {what}.") from cause
+
+
+def contradiction(path: str | os.PathLike[str], what: str, error: Exception) -> ModelFileError:
+    """Return one sentence for a file that holds data, but not those of `what`."""
+    if isinstance(error, KeyError) and error.args:
+        reason = f"it has no {error.args[0]!r}"
+    else:
+        reason = " ".join(str(error).split()).split(". ")[0].rstrip(".") or type(error).__name__
+        reason = reason.replace("Expected ", "expected ", 1) if reason.startswith("Expected ") else reason
+    if len(reason) > LONGEST_REASON:
+        reason = f"{reason[:LONGEST_REASON]}..."
+    return ModelFileError(f"Expected {os.fspath(path)!r} to hold {what}, but {reason}.")

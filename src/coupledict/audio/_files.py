@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -20,6 +20,10 @@ FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 READABLE = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".au", ".mp3")
 FINE = ("PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")  # telephone codes are too coarse to be written again
 BLOCK = 1 << 16
+#: Most samples of a file, over all its channels, unless this variable of the environment gives another number.
+MAX_SAMPLES, MAX_SAMPLES_VARIABLE = 200_000_000, "COUPLEDICT_MAX_SAMPLES"
+UNKNOWN_LENGTH = 1 << 62  # more than this says that nobody knows
+GUESSED_LENGTH = ("MP3",)  # formats whose files do not say how long they are
 
 
 def _soundfile() -> Any:
@@ -32,8 +36,18 @@ def _soundfile() -> Any:
     return soundfile
 
 
+def max_samples() -> int:
+    """Return the most samples that a file may have, over all its channels."""
+    told = os.environ.get(MAX_SAMPLES_VARIABLE)
+    if told is None:
+        return MAX_SAMPLES
+    if not (told.isascii() and told.isdigit()):
+        raise ValueError(f"Expected {MAX_SAMPLES_VARIABLE} to be a number of samples, got {told!r}.")
+    return int(told)
+
+
 class Reader:
-    """An open sound file."""
+    """An open sound file, which has at most :func:`max_samples` samples."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -41,10 +55,26 @@ class Reader:
         if not self.path.is_file():
             raise FileNotFoundError(f"Expected a sound file, found none at '{self.path}'.")
         self._error = soundfile.SoundFileError
+        self._limit = max_samples()
         try:
             self._file = soundfile.SoundFile(self.path)
         except (self._error, TypeError) as error:  # TypeError: a raw file, by its suffix
             raise self._damaged(error) from error
+        if self._n_claimed is not None and self._n_claimed * self.n_channels > self._limit:
+            self._file.close()
+            raise self._too_long()
+
+    @property
+    def _n_claimed(self) -> int | None:
+        """Samples of a channel as the file tells, None if it does not."""
+        n = int(self._file.frames)
+        return n if n < UNKNOWN_LENGTH else None
+
+    def _too_long(self) -> OSError:
+        return OSError(
+            f"'{self.path}' could not be read: it has more samples than the limit of {self._limit / 1e6:g} million; set"
+            f" {MAX_SAMPLES_VARIABLE} to a larger number to allow it."
+        )
 
     def _damaged(self, error: Exception) -> OSError:
         return OSError(f"'{self.path}' could not be read as sound: it is damaged or no sound ({type(error).__name__}).")
@@ -69,8 +99,13 @@ class Reader:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks that `blocks` yields."""
-        return -(-int(self._file.frames) // BLOCK)
+        """Number of blocks that `blocks` yields, as far as it is known before."""
+        return -(-(self._n_claimed or 0) // self._n_rows)
+
+    @property
+    def _n_rows(self) -> int:
+        """Samples of a channel in a block: fewer where there are many channels."""
+        return max(1, BLOCK // self.n_channels)
 
     @property
     def subtype(self) -> str:
@@ -79,14 +114,22 @@ class Reader:
 
     def blocks(self) -> Iterator[Floats]:
         """Yield the samples, of shape (n_samples, n_channels), from -1 to 1."""
+        n_read = 0
         while True:
             try:
-                block = self._file.read(BLOCK, dtype="float64", always_2d=True)
+                block = self._file.read(self._n_rows, dtype="float64", always_2d=True)
             except self._error as error:
                 raise self._damaged(error) from error
             if not len(block):
-                return
+                break
+            n_read += len(block)
+            if n_read * self.n_channels > self._limit:
+                raise self._too_long()
             yield block
+        if self._n_claimed not in (None, n_read) and self._file.format not in GUESSED_LENGTH:
+            raise OSError(
+                f"'{self.path}' could not be read as sound: it ends after {n_read} of {self._n_claimed} samples."
+            )
 
 
 def read_wide(path: str | os.PathLike[str]) -> Floats:
@@ -120,9 +163,53 @@ def write_blocks(
         subtype = soundfile.default_subtype(kind)
     limited = subtype not in ("FLOAT", "DOUBLE")
     n_cut = 0
-    with new_file(path) as file, soundfile.SoundFile(file, "w", rate, n_channels, subtype, format=kind) as sound:
-        for block in blocks:
-            if limited:
-                n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile cuts them
-            sound.write(block)
+    with new_file(path) as file:
+        careful = _CarefulFile(file)
+        with soundfile.SoundFile(careful, "w", rate, n_channels, subtype, format=kind) as sound:
+            for block in blocks:
+                if limited:
+                    n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile cuts them
+                sound.write(block)
+                careful.check()
+        careful.check()
     return n_cut
+
+
+class _CarefulFile:
+    """A file that keeps what went wrong for later: libsndfile, which calls it, would only print that."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raise what went wrong, if anything did."""
+        if self._error is not None:
+            raise self._error
+
+    def write(self, contents: bytes) -> int:
+        """Write, or pretend to once something went wrong."""
+        if self._error is None:
+            try:
+                return self._file.write(contents)
+            except OSError as error:
+                self._error = error
+        return len(contents)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place, which may first write what waits to be written."""
+        try:
+            return self._file.seek(offset, whence)
+        except OSError as error:
+            self._error = self._error or error
+            return 0
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._file.tell()
+
+    def readinto(self, contents: memoryview) -> int:
+        """Read, as libsndfile does for some formats."""
+        found = self._file.read(len(contents))
+        contents[: len(found)] = found
+        return len(found)

@@ -6,17 +6,20 @@ nothing that can be measured; model files know no such numbers, so four of them 
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._learner import CoupledDictionaryLearning
+from .._saving import check_count_of, check_range
 from .._task_files import begin_task, describe_task, load_task, pack_half, unpack_half
 from .._views import Array
 from ..model_io import write_model
 from ._frames import N_HIGH
+
+MOST_NUMBER = 1e4  # decibels, an atom and a factor
+MOST = 1e10  # tensors are decibels, or of the order of 1
 
 if TYPE_CHECKING:
     from ._bandwidth import BandwidthExtension
@@ -56,12 +59,14 @@ def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> BandwidthExt
     model = begin_task(BandwidthExtension, metadata)
     for name, shape in metadata.get("half", {}).items():
         tensors[name] = unpack_half(tensors[name], shape)
+    check_range(tensors, MOST)
     _check_tensors(tensors, model)
     for name in FRONT:
         setattr(model, f"{name}_", tensors[name])
-    for name, kind in (("ceiling", float), ("constant", float), ("expansion", float), ("n_samples", int)):
+    model.n_samples_ = check_count_of(metadata["n_samples"], "number of samples")
+    for name in ("ceiling", "constant", "expansion"):
         value = metadata[name]
-        if not isinstance(value, kind) or not math.isfinite(value):
+        if not isinstance(value, float) or not abs(value) <= MOST_NUMBER:
             raise ValueError(f"its {name} is {value!r}")
         setattr(model, f"{name}_", value)
     model.learners_ = [

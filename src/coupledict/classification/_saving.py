@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._learner import CoupledDictionaryLearning
+from .._saving import check_history, check_range, describe_names, restore_names
 from .._task_files import begin_task, describe_classes, describe_task, read_classes
 from .._views import Array
 from ..model_io import JSON, write_model
@@ -16,15 +17,14 @@ from ._heads import Head
 from ._residuals import SparseRepresentationClassifier
 from ._scaling import Scaler
 
+MOST, MOST_SCALING = 1e50, 1e200  # scalings undo the units of features, everything else is of the order of 1
+MOST_SHARPNESS = 1e6  # fits give at most exp(6)
 ESTIMATORS = {cls.__name__: cls for cls in (CoupledClassifier, SparseRepresentationClassifier)}
 
 
 def _metadata(model: Any, **more: JSON) -> dict[str, JSON]:
     """Return what both kinds of model have to tell."""
-    metadata = describe_task(model) | describe_classes(model.classes_) | more
-    if hasattr(model, "feature_names_in_"):
-        metadata["feature_names_in"] = [str(name) for name in model.feature_names_in_]
-    return metadata
+    return describe_task(model) | describe_classes(model.classes_) | describe_names(model) | more
 
 
 def _scaling(scaler: Scaler, v: int) -> dict[str, Array]:
@@ -68,13 +68,12 @@ def save_coupled(model: CoupledClassifier, path: str | os.PathLike[str]) -> None
 def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CoupledClassifier | SparseRepresentationClassifier:
     """Make a model of what its file holds; a file that contradicts itself raises one of the errors `load` expects."""
     model: Any = begin_task(ESTIMATORS[metadata["estimator"]], metadata)
+    check_range({name: array for name, array in tensors.items() if not name.startswith("scaling.")}, MOST)
+    check_range(tensors, MOST_SCALING, "scaling.")
     model.classes_ = read_classes(metadata)
     build = _coupled if isinstance(model, CoupledClassifier) else _residuals
     build(model, tensors, metadata)
-    if "feature_names_in" in metadata:
-        model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
-        if model.feature_names_in_.shape != (model.n_features_in_,):
-            raise ValueError("its feature names do not fit its features")
+    restore_names(model, metadata)
     return model  # type: ignore[no-any-return]
 
 
@@ -108,9 +107,9 @@ def _residuals(model: Any, tensors: dict[str, Array], metadata: dict[str, Any]) 
 
 def _coupled(model: Any, tensors: dict[str, Array], metadata: dict[str, Any]) -> None:
     n_views, n_classes = metadata["n_views"], model.classes_.size
-    model._single, model._dtype = bool(metadata["single"]), np.dtype(metadata["dtype"])
-    if model._dtype not in (np.float32, np.float64) or (model._single and n_views != 1):
+    if metadata["dtype"] not in ("float32", "float64") or (metadata["single"] and n_views != 1):
         raise ValueError("it contradicts itself about its views")
+    model._single, model._dtype = bool(metadata["single"]), np.dtype(metadata["dtype"])
     model._scalers = [_read_scaling(tensors, v) for v in range(n_views)]
     widths = [scaler.shift.size for scaler in model._scalers]
     model.n_features_in_ = widths[0] if model._single else widths
@@ -142,7 +141,10 @@ def _coupled(model: Any, tensors: dict[str, Array], metadata: dict[str, Any]) ->
             heads.append(Head(coef, intercept, float(alpha)))
         if len(heads) != len(model.learners_):
             raise ValueError("it has not as many heads as dictionaries")
-        model._routes[sources] = Route(heads, float(told["sharpness"]))
+        sharpness = float(told["sharpness"])
+        if not 0 < sharpness <= MOST_SHARPNESS:
+            raise ValueError(f"its head for views {name} has a sharpness of {sharpness}")
+        model._routes[sources] = Route(heads, sharpness)
     model.n_iter_ = max(learner.n_iter_ for learner in model.learners_)
 
 
@@ -156,9 +158,7 @@ def _learner(model: Any, components: list[Array], weights: Array, history: Any) 
         view_weights=weights.tolist(),
         refit=False,
     )
-    if not isinstance(history, list) or not all(isinstance(record, dict) for record in history):
-        raise ValueError("its history is not a list of records")
-    learner._keep(components, weights, history)
+    learner._keep(components, weights, check_history(history))
     learner.n_features_in_ = [array.shape[1] for array in components]
     learner._refitted = {}
     return learner

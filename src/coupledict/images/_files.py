@@ -1,13 +1,17 @@
 """Image files in and out: what is read keeps its bits, what is written appears whole or not at all.
 
-TIFF goes through tifffile, which knows 16-bit colour; everything else through Pillow. Both come with scikit-image.
+TIFF goes through tifffile, which knows 16-bit colour, and where it is compressed or coloured in an unusual way through
+Pillow; everything else through Pillow. Both come with scikit-image. How many pixels a file claims to have is known
+before any of them is decoded, and files that claim too many are refused.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import warnings
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from .. import _whole_file
 from .._whole_file import replace_file
 
 TIFF = (".tif", ".tiff")
+TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 #: Suffixes that images can be written with, and the Pillow format of each.
 FORMATS = {
     ".png": "PNG",
@@ -29,9 +34,30 @@ FORMATS = {
     ".tif": "TIFF",
     ".tiff": "TIFF",
 }
+#: Formats that are read. Pillow knows more, and runs other programs for some of them.
+READABLE = ("PNG", "JPEG", "WEBP", "BMP", "DIB", "GIF", "PPM", "JPEG2000", "TIFF")
 WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp")
 EIGHT_BIT_ONLY = (".jpg", ".jpeg", ".webp", ".bmp")
+LONGEST_SIDES = {".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}  # that these formats have room for
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+#: Most pixels of a file that is read or written, unless this variable of the environment gives another number.
+MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
+LARGEST_PROFILE = 1 << 22
+#: Orientations as EXIF numbers them, and the transpositions of Pillow that undo them.
+TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
+ORIENTATION = 0x0112
+PLAIN_COMPRESSIONS = (1, 8, 32946, 32773)  # none, zlib twice, PackBits: what tifffile decodes without other packages
+ZLIB = (8, 32946)
+BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # what the numbers of a TIFF file stand for
+UNASSOCIATED_ALPHA = 2
 
 
 @dataclass(frozen=True)
@@ -44,12 +70,12 @@ class Picture:
 
 def _pillow() -> Any:
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image
     except ImportError as error:
         raise ImportError(
             'Expected Pillow to be installed, for image files. Install it with: pip install "coupledict[images]"'
         ) from error
-    return Image, ImageOps
+    return Image
 
 
 def _tifffile() -> Any:
@@ -59,7 +85,34 @@ def _tifffile() -> Any:
         raise ImportError(
             'Expected tifffile to be installed, for TIFF files. Install it with: pip install "coupledict[images]"'
         ) from error
+    # What it finds odd in a file goes to those who listen to its log, not to the screen.
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())
     return tifffile
+
+
+def max_pixels() -> int:
+    """Return the most pixels that a file may have."""
+    told = os.environ.get(MAX_PIXELS_VARIABLE)
+    if told is None:
+        return MAX_PIXELS
+    if not (told.isascii() and told.isdigit()):
+        raise ValueError(f"Expected {MAX_PIXELS_VARIABLE} to be a number of pixels, got {told!r}.")
+    return int(told)
+
+
+def check_pixels(height: int, width: int) -> None:
+    """Raise where an image has more pixels than files may have."""
+    if height * width > max_pixels():
+        raise TooManyPixelsError(f"{width} x {height} pixels are {_beyond()}")
+
+
+def _beyond() -> str:
+    limit = f"{max_pixels() / 1e6:g} million"
+    return f"more than the limit of {limit}; set {MAX_PIXELS_VARIABLE} to a larger number to allow it."
+
+
+class TooManyPixelsError(ValueError):
+    """An image of more pixels than files may have."""
 
 
 def read_image(path: str | os.PathLike[str]) -> Picture:
@@ -68,19 +121,31 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
     Raises
     ------
     OSError
-        Where there is no such file, or where it is no image, truncated, or of a kind that would lose bits.
+        Where there is no such file, or where it is no image, truncated, larger than :func:`max_pixels`, or of a kind
+        that would lose bits.
     """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"Expected an image file, found none at '{file}'.")
+    max_pixels()  # a limit that is none is nothing that the file has done
     try:
-        picture = _read_tiff(file) if file.suffix.lower() in TIFF else _read_with_pillow(file)
-    except (ImportError, MemoryError):
+        with file.open("rb") as stream:
+            head = stream.read(30)
+        if head.startswith(TIFF_SIGNATURES):
+            picture = _read_tiff(file)
+        else:
+            _check_head(head)
+            picture = _read_with_pillow(file)
+    except ImportError:
         raise
+    except MemoryError as error:
+        raise OSError(f"'{file}' could not be read: there is not enough memory for its pixels.") from error
+    except TooManyPixelsError as error:
+        raise OSError(f"'{file}' could not be read: {error}") from error
     except _Unsupported as error:
         raise OSError(f"'{file}' cannot be used: {error}") from error
     except Exception as error:  # decoders raise whatever a broken file leads them to
-        reason = str(error).strip().rstrip(".") or type(error).__name__
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise OSError(f"'{file}' could not be read as an image: it is damaged or no image ({reason}).") from error
     if picture.pixels.size == 0:
         raise OSError(f"Expected '{file}' to have pixels, got an image of shape {picture.pixels.shape}.")
@@ -88,31 +153,71 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
 
 
 class _Unsupported(Exception):  # noqa: N818
-    """A sound file of a kind that is not handled."""
+    """An image file of a kind that is not handled."""
+
+
+def _check_head(head: bytes) -> None:
+    """Refuse by its first bytes a file that Pillow would cut, or for which it would take memory while opening it."""
+    if head.startswith(PNG_SIGNATURE) and len(head) == 30 and head[24] == 16 and head[25] != 0:
+        raise _Unsupported("16-bit colour PNG would be cut to 8 bits; save it as TIFF.")
+    if head[:4] == b"RIFF" and head[8:15] == b"WEBPVP8" and len(head) == 30:
+        check_pixels(*_webp_size(head))
+
+
+def _webp_size(head: bytes) -> tuple[int, int]:
+    """Return height and width from the first bytes of a WebP file, in whichever of its three ways they are told."""
+    if head[15:16] == b"X":
+        return 1 + int.from_bytes(head[27:30], "little"), 1 + int.from_bytes(head[24:27], "little")
+    if head[15:16] == b"L":
+        bits = int.from_bytes(head[21:25], "little")
+        return 1 + (bits >> 14) % (1 << 14), 1 + bits % (1 << 14)
+    return int.from_bytes(head[28:30], "little") % (1 << 14), int.from_bytes(head[26:28], "little") % (1 << 14)
 
 
 def _read_with_pillow(file: Path) -> Picture:
-    Image, ImageOps = _pillow()
-    with file.open("rb") as stream:
-        head = stream.read(26)
-    if head.startswith(PNG_SIGNATURE) and len(head) == 26 and head[24] == 16 and head[25] not in (0, 4):
-        raise _Unsupported("16-bit colour PNG would be cut to 8 bits; save it as TIFF.")
+    Image = _pillow()
+    if MAX_PIXELS_VARIABLE in os.environ and 2 * (Image.MAX_IMAGE_PIXELS or max_pixels()) < max_pixels():
+        Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has a limit of its own
     with warnings.catch_warnings():
-        # A picture that claims to be huge is an error, not a warning that scrolls by.
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        with Image.open(file) as image:
-            if getattr(image, "n_frames", 1) > 1:
+        warnings.simplefilter("ignore")  # of odd metadata, and of pictures that are large, but not too large for us
+        try:
+            image = Image.open(file, formats=READABLE)
+        except Image.DecompressionBombError as error:
+            raise TooManyPixelsError(f"it claims to have {_beyond()}") from error
+        with image:
+            check_pixels(image.height, image.width)
+            if getattr(image, "is_animated", False):
                 raise _Unsupported(f"it holds {image.n_frames} frames; save the one you want.")
-            upright = ImageOps.exif_transpose(image)
+            image.load()
             profile = image.info.get("icc_profile")
-            return Picture(np.asarray(_plain_mode(upright)), profile if isinstance(profile, bytes) else None)
+            turn = TURNS.get(_orientation(image))
+            upright = image if turn is None else image.transpose(Image.Transpose[turn])
+            return Picture(np.asarray(_plain_mode(upright)), _check_profile(profile))
+
+
+def _orientation(image: Any) -> Any:
+    """Return how a picture lies, as far as it can be told: damaged EXIF data tell nothing."""
+    try:
+        return image.getexif().get(ORIENTATION)
+    except Exception:
+        return None
+
+
+def _check_profile(profile: object) -> bytes | None:
+    """Return a colour profile that is one, by its length and its signature; a damaged one is left behind."""
+    if not isinstance(profile, bytes) or not 128 <= len(profile) <= LARGEST_PROFILE:
+        return None
+    whole = int.from_bytes(profile[:4], "big") == len(profile) and profile[36:40] == b"acsp"
+    return profile if whole else None
 
 
 def _plain_mode(image: Any) -> Any:
     """Return an image as grey, grey of 16 bits, colour, or colour with alpha."""
+    if image.mode in ("1", "L", "RGB") and "transparency" in image.info:
+        return image.convert("RGBA")
     if image.mode in ("L", "RGB", "RGBA", "I;16"):
         return image
-    if image.mode in ("1",):
+    if image.mode == "1":
         return image.convert("L")
     if image.mode in ("P", "PA", "LA", "La", "RGBa"):
         transparent = image.mode != "P" or "transparency" in image.info
@@ -128,20 +233,74 @@ def _read_tiff(file: Path) -> Picture:
         if len(tiff.pages) != 1:
             raise _Unsupported(f"it holds {len(tiff.pages)} pages; save the one you want.")
         page = tiff.pages[0]
+        if not _is_plain(page):
+            return _read_with_pillow(file)
+        if page.compression in ZLIB:
+            _check_segments(page, tiff.filehandle)
         pixels = page.asarray()
-        tag = page.tags.get("InterColorProfile")
-        profile = bytes(tag.value) if tag is not None else None
-    if page.planarconfig == 2 and pixels.ndim == 3 and pixels.shape[0] in (3, 4):
+        profile, orientation = (page.tags.valueof(name) for name in ("InterColorProfile", "Orientation"))
+    if page.planarconfig == 2 and pixels.ndim == 3:
         pixels = np.moveaxis(pixels, 0, -1)
-    if pixels.dtype == bool:
-        pixels = pixels.astype(np.uint8) * np.uint8(255)
-    if pixels.dtype not in (np.uint8, np.uint16):
-        raise _Unsupported(f"its pixels are {pixels.dtype}; save it with 8 or 16 bits.")
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
-    if pixels.ndim != 2 and not (pixels.ndim == 3 and pixels.shape[2] in (3, 4)):
+    expected = (page.imagelength, page.imagewidth)
+    if pixels.shape[:2] != expected or pixels.shape[2:] not in ((), (3,), (4,)):
         raise _Unsupported(f"its shape is {pixels.shape}; expected a grey or RGB image.")
-    return Picture(pixels, profile)
+    if pixels.dtype == bool:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
+    if page.photometric == WHITE_IS_ZERO:
+        pixels = ~pixels
+    return Picture(np.ascontiguousarray(_upright(pixels, orientation)), _check_profile(profile))
+
+
+def _is_plain(page: Any) -> bool:
+    """Tell whether tifffile gives the pixels of a TIFF file as they are meant; refuse what nobody here can read."""
+    check_pixels(page.imagelength, page.imagewidth)
+    if page.is_tiled:
+        check_pixels(page.tilelength, page.tilewidth)
+    bits, depth = page.bitspersample, page.imagedepth
+    if page.dtype not in (np.dtype(bool), np.dtype(np.uint8), np.dtype(np.uint16)) or bits not in (1, 8, 16):
+        kind = "of an unknown kind" if page.dtype is None else str(page.dtype)
+        raise _Unsupported(f"its pixels are {kind}; save it with 8 or 16 bits.")
+    samples, extra = page.samplesperpixel, tuple(page.extrasamples)
+    if depth != 1 or (page.is_tiled and page.tiledepth != 1) or not 1 <= samples <= 5:
+        raise _Unsupported(f"its shape is {page.shape}; expected a grey or RGB image.")
+    grey = page.photometric in (BLACK_IS_ZERO, WHITE_IS_ZERO) and samples == 1
+    colour = (
+        page.photometric == RGB and bits > 1 and (samples == 3 or (samples == 4 and extra == (UNASSOCIATED_ALPHA,)))
+    )
+    if (grey or colour) and page.compression in PLAIN_COMPRESSIONS:
+        return True
+    if bits == 16:
+        raise _Unsupported(
+            "it has 16 bits and is compressed or coloured in an unusual way; save it with zlib as grey or RGB."
+        )
+    return False
+
+
+def _check_segments(page: Any, file: Any) -> None:
+    """Refuse strips or tiles that would be larger than they claim, once they are no longer compressed."""
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
+    samples = page.samplesperpixel if page.planarconfig == 1 else 1
+    largest = min(rows, max(page.imagelength, rows if page.is_tiled else 0)) * -(
+        -columns * samples * page.bitspersample // 8
+    )
+    for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
+        file.seek(offset)
+        unpacked = zlib.decompressobj().decompress(file.read(count), largest + 1)
+        if len(unpacked) > largest:
+            raise ValueError("it unpacks to more than it claims")
+
+
+def _upright(pixels: npt.NDArray[Any], orientation: object) -> npt.NDArray[Any]:
+    """Return pixels turned as an orientation of EXIF says."""
+    if orientation in (5, 6, 7, 8):
+        pixels = np.swapaxes(pixels, 0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return pixels
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
@@ -158,6 +317,12 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
     file = check_output(path, force=force)
     suffix = file.suffix.lower()
     pixels = np.ascontiguousarray(picture.pixels)
+    check_pixels(*pixels.shape[:2])
+    longest = LONGEST_SIDES.get(suffix, max(pixels.shape))
+    if max(pixels.shape) > longest:
+        raise ValueError(
+            f"{suffix} files are at most {longest} pixels wide and high; use a name ending in .png or .tif."
+        )
     if pixels.dtype == np.uint16 and suffix == ".png" and pixels.ndim == 3:
         raise ValueError(f"16-bit colour is not written as PNG; use a name ending in .tif instead of '{file.name}'.")
     if pixels.dtype == np.uint16 and suffix in EIGHT_BIT_ONLY:
@@ -168,7 +333,7 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
     if suffix in TIFF:
         _write_tiff(encoded, pixels, picture.profile)
     else:
-        Image, _ = _pillow()
+        Image = _pillow()
         options: dict[str, Any] = {"quality": quality} if suffix in (".jpg", ".jpeg", ".webp") else {}
         if picture.profile is not None:
             options["icc_profile"] = picture.profile

@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._saving import check_count_of, check_range
 from .._task_files import begin_task, describe_task, load_task, pack_half, unpack_half
 from .._views import Array
 from ..model_io import write_model
+
+MOST_BACK_PROJECTIONS = 1000  # each takes a time of its own, and a few are enough
+MOST = 1e10  # all tensors are of the order of 1
 
 if TYPE_CHECKING:
     from ._super_resolution import SuperResolution
@@ -41,8 +45,11 @@ def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> SuperResolut
     from ._super_resolution import SuperResolution
 
     model = begin_task(SuperResolution, metadata)
+    if check_count_of(model.back_projection, "parameter back_projection") > MOST_BACK_PROJECTIONS:
+        raise ValueError(f"its parameter back_projection is {model.back_projection}")
     for name, shape in metadata.get("half", {}).items():
         tensors[name] = unpack_half(tensors[name], shape)
+    check_range(tensors, MOST)
     projection, basis, components, details = (tensors[name] for name in TENSORS)
     geometry = model._geometry()
     n_components, n_features, n_details = components.shape[0], projection.shape[1], basis.shape[0]
@@ -58,5 +65,5 @@ def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> SuperResolut
         if array.shape != size or not np.isfinite(array).all() or array.dtype != np.float32 or array.size == 0:
             raise ValueError(f"its tensor {name!r} does not fit the others")
     model.projection_, model.basis_, model.components_, model.details_ = projection, basis, components, details
-    model.n_samples_ = metadata["n_samples"]
+    model.n_samples_ = check_count_of(metadata["n_samples"], "number of samples")
     return model

@@ -258,7 +258,13 @@ class SuperResolution(BaseEstimator):  # type: ignore[misc]
         return out
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file of data, without code, that :meth:`load` reads."""
+        """Write the model to a file of data, without code, that :meth:`load` reads.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; an existing file is replaced, as a whole.
+        """
         from ._sr_saving import save
 
         check_is_fitted(self, "components_")
@@ -267,6 +273,15 @@ class SuperResolution(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SuperResolution:
         """Read a model that :meth:`save` wrote; it upscales to the same bits.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+
+        Returns
+        -------
+        SuperResolution
 
         Raises
         ------

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._saving import check_range, describe_names, restore_names
 from .._task_files import begin_task, describe_classes, describe_task, load_task, read_classes
 from .._views import Array
 from ..model_io import write_model
 from ._mapped import LABELS, Member, Target
 from ._whitening import Whitening
+
+MOST, MOST_SCALING = 1e50, 1e154  # whitening undoes the units of features, everything else is of the order of 1
 
 if TYPE_CHECKING:
     from ._matcher import CrossModalMatcher
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 def save(model: CrossModalMatcher, path: str | os.PathLike[str]) -> None:
     """Write a fitted matcher."""
-    metadata = describe_task(model) | {
+    metadata = describe_task(model) | describe_names(model) | {
         "n_views": len(model.n_features_in_),
         "n_members": len(model._members),
         "turned": [whitening.axes is not None for whitening in model._whitenings],
@@ -53,6 +56,8 @@ def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CrossModalMa
     n_views, n_members = metadata["n_views"], metadata["n_members"]
     if not isinstance(n_views, int) or not isinstance(n_members, int) or n_views < 2 or n_members < 1:
         raise ValueError(f"it claims {n_views!r} views and {n_members!r} dictionaries")
+    check_range({name: array for name, array in tensors.items() if not name.startswith(("mean.", "gains."))}, MOST)
+    check_range(tensors, MOST_SCALING)
     weights = tensors["weights"]
     if weights.shape != (n_views,) or np.any(weights <= 0):
         raise ValueError("its view weights do not fit its views")
@@ -67,6 +72,7 @@ def rebuild(tensors: dict[str, Array], metadata: dict[str, Any]) -> CrossModalMa
         members.append(member)
     model._whitenings, model._members = whitenings, members
     model._keep([whitening.n_features for whitening in whitenings], classes, prior)
+    restore_names(model, metadata)
     return model
 
 

@@ -1,0 +1,341 @@
+"""Model files from strangers: refused in one sentence, never run, never larger in memory than a few times the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import model_files
+import numpy as np
+import pytest
+import reader_fuzz
+from _models import forge, make_kinds
+
+import coupledict
+from coupledict import ModelFileError, model_io
+from coupledict.model_io import read_model, write_model
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    return {kind.name: kind for kind in make_kinds(tmp_path_factory.mktemp("models"))}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def in_time():
+    """Fail instead of waiting for ever."""
+    before = signal.signal(signal.SIGALRM, model_files.late)
+    signal.setitimer(signal.ITIMER_REAL, 20)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def refused(path, read=coupledict.load, words=None):
+    with pytest.raises(ModelFileError, match=words) as caught:
+        read(path)
+    model_files.check_sentence(caught.value)
+    return str(caught.value)
+
+
+def changed(kind, change):
+    """Return the file of a kind with a lie in it, and a right checksum."""
+    tensors, metadata = read_model(kind.path)
+    change(tensors, metadata)
+    return forge(tensors, metadata)
+
+
+# Bytes
+
+
+def test_cut_at_any_length(kinds, path):
+    whole = kinds["single"].path.read_bytes()
+    for length in {*range(400), *range(0, len(whole), 7), *range(len(whole) - 20, len(whole))}:
+        path.write_bytes(whole[:length])
+        refused(path)
+
+
+def test_random_damage_of_every_kind():
+    found = model_files.run(204, 20)
+    assert found["mutations"] == 204 == found["refused"] + found["believed, and it works"] + found.get("harmless", 0)
+    assert found["refused"] > 120
+    assert found["kinds"] == 17
+
+
+def test_the_proof_sees_a_file_that_was_taken_for_what_it_was(kinds, tmp_path, monkeypatch):
+    other = changed(kinds["single"], lambda tensors, metadata: metadata.update(version="other"))
+    monkeypatch.setattr(model_files, "_damage", lambda kind, target, rng: (target.write_bytes(other), False))
+    with pytest.raises(AssertionError, match=r"single, .*it was opened, though it has changed"):
+        model_files._one(kinds["single"], tmp_path / "x", np.random.default_rng(0), Counter())
+
+
+def test_the_fuzzer_is_left_out_where_it_is_not_installed(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert reader_fuzz.run(10, 0) == {"skipped": "atheris is not installed"}
+
+
+# Headers
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 2**62, 2**32, 100_000_001])
+def test_headers_that_claim_to_be_long(kinds, path, length):
+    contents = kinds["single"].path.read_bytes()
+    path.write_bytes(length.to_bytes(8, "little") + contents[8:])
+    refused(path, words="truncated")
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": {"b": 1, "b": 1}}', '{"a": 1e400}', '{"a": ' * 5000 + "1"])
+def test_metadata_that_readers_could_differ_about(kinds, path, text):
+    path.write_bytes(forge({}, text))
+    refused(path, words="metadata is not valid JSON")
+
+
+MEMORY = """
+import json, os, resource, sys
+from coupledict import ModelFileError, load
+from coupledict.model_io import read_model
+grown = {}
+for path in sys.argv[1:]:
+    there, back = os.pipe()
+    if os.fork() == 0:  # a process of its own, whose peak is that of this file
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            read_model(path)
+            outcome = "opened"
+        except ModelFileError as error:
+            outcome = str(error)
+        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        os.write(back, json.dumps([outcome, 1024 * (after - before)]).encode())
+        os._exit(0)
+    os.close(back)
+    grown[path] = json.loads(os.read(there, 10_000))
+    os.wait()
+print(json.dumps(grown))
+"""
+
+
+def big_files():
+    """Yield files that are small beside what a careless reader would make of them, and ones that are just large."""
+    too_many, n = "more values than any model has", 450_000
+    yield "lists", forge({}, '{"a": [' + "[]," * n + "[]]}"), too_many
+    yield "objects", forge({}, '{"a": [' + '{"":0},' * n + "0]}"), too_many
+    yield "strings", forge({}, '{"a": [' + '"ab",' * 5 * n + "0]}"), too_many
+    hidden = forge({}, '{"a": [' + "[]," * n + "[]]}")[8:].replace(b"[]", rb"\u005b\u005d").replace(b",", rb"\u002c")
+    hidden = hidden.replace(rb"\u002c", b",", 3)  # those of the header itself
+    yield "hidden lists", len(hidden).to_bytes(8, "little") + hidden, "more values|safetensors format"
+    yield "as many lists as may be", forge({}, '{"a": [' + "[]," * 390_000 + "[]]}"), "opened"
+    yield "a long string", forge({}, '{"a": "' + "x" * 4_000_000 + '\\ud83d\\ude00"}'), "opened"
+    yield "tensors", forge({str(k): np.zeros(0) for k in range(15_000)}, {}), "opened"
+    yield "a large model", forge({"x": np.ones((2000, 2000))}, {}), "opened"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
+    expected = {str(tmp_path / "zeros"): "safetensors format"}
+    (tmp_path / "zeros").write_bytes((100 << 20).to_bytes(8, "little"))
+    os.truncate(tmp_path / "zeros", (100 << 20) + 8)
+    for name, contents, words in big_files():
+        (tmp_path / name).write_bytes(contents)
+        expected[str(tmp_path / name)] = words
+    done = subprocess.run([sys.executable, "-c", MEMORY, *expected], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for file, (outcome, grown) in json.loads(done.stdout).items():
+        size = os.path.getsize(file)
+        assert any(word in outcome for word in expected[file].split("|")), (file, outcome)
+        assert grown <= 8 * size + model_io.FREE_COST, (file, grown, size)
+        if file.endswith("a large model"):
+            assert grown <= 2.5 * size + (8 << 20), (grown, size)
+
+
+def test_what_could_not_be_read_is_not_written(path):
+    with pytest.raises(ValueError, match="Expected fewer tensors and less metadata"):
+        write_model(path, {}, {"a": [{}] * 250_000})
+    assert not path.exists()
+    write_model(path, {}, {"history": [{"seconds": 1.0, "objective": 12345.678, "view_errors": [1.5, 2.5]}] * 20_000})
+    assert len(read_model(path)[1]["history"]) == 20_000
+
+
+# Lies with a right checksum
+
+
+def test_honest_forgeries_are_opened(kinds, path):
+    """The helper can write what is right: what it writes below is refused for the lie alone."""
+    for kind in kinds.values():
+        if kind.path.is_file():
+            path.write_bytes(changed(kind, lambda tensors, metadata: None))
+            assert all(np.isfinite(array).all() for array in kind.use(kind.open(path))), kind.name
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_tensor_of_any_kind_may_hold_what_is_no_number(kinds, path, value):
+    n = 0
+    for kind in kinds.values():
+        if kind.path.is_dir():
+            continue
+        tensors, metadata = read_model(kind.path)
+        for name, array in tensors.items():
+            if array.dtype.kind == "f" and array.size:
+                bad = array.copy()
+                bad.reshape(-1)[-1] = value
+                path.write_bytes(forge(tensors | {name: bad}, metadata))
+                refused(path, kind.open, "holds NaN or infinity")
+                n += 1
+    assert n > 50
+
+
+OPTIONAL = {"version", "stream", "refit.0.1", "refit.1.0", "atom_classes"}
+OPTIONAL_IN = {
+    "checkpoint": {"components.0", "components.1"},  # of the model; a fit is taken up from atoms of its own
+    "checkpoint as a model": {"checkpoint", "checkpoint.atoms.0", "checkpoint.atoms.1"},
+}
+
+
+def test_every_tensor_and_every_entry_is_missed(kinds, path):
+    for kind in kinds.values():
+        if kind.path.is_dir():
+            continue
+        tensors, metadata = read_model(kind.path)
+        for name in {*tensors, *metadata} - OPTIONAL - OPTIONAL_IN.get(kind.name, set()):
+            parts = [{key: value for key, value in part.items() if key != name} for part in (tensors, metadata)]
+            path.write_bytes(forge(*parts))
+            refused(path, kind.open)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["os.system", "builtins.eval", "../../evil", "antigravity", "coupledict.cli.main", "__main__", "", "\x00", 0, None],
+)
+def test_names_of_estimators_are_not_imported(kinds, path, name):
+    path.write_bytes(changed(kinds["single"], lambda tensors, metadata: metadata.update(estimator=name)))
+    before = set(sys.modules)
+    refused(path, words="unknown estimator|it has no")
+    assert set(sys.modules) == before
+
+
+PARAMETERS = {
+    "n_jobs": [10**9, "many", 0, [1]],
+    "max_iter": [2**63, 0, 1.5, "1", None],
+    "n_components": [10**400, -1, True, [6]],
+    "random_state": [-1, "0", [1, 2], 1.5],
+    "verbose": [{}, [{}], "x" * 1000, 10**30],
+    "warm_start": [7, "yes", None],
+    "schedule": [[[1]], {"a": 1}, [2**70, 1]],
+    "view_weights": [["a"], [[1]], {"0": 1}],
+    "init": [{"module": "os"}, [None]],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in PARAMETERS.items() for value in values])
+def test_parameters_that_are_none(kinds, path, name, value):
+    path.write_bytes(changed(kinds["coupled"], lambda tensors, metadata: metadata["parameters"].update({name: value})))
+    refused(path, words=name)
+
+
+def place(**state):
+    return lambda tensors, metadata: metadata["checkpoint"].update(state)
+
+
+def generator(**state):
+    return lambda tensors, metadata: metadata["checkpoint"].update(generator=state)
+
+
+MT = {"key": [1] * 624, "pos": 625}
+PHILOX = {"counter": [0] * 4, "key": [0] * 2}
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        place(iteration=-1),
+        place(iteration=10**6),
+        place(place=-1),
+        place(place=2**70),
+        place(order=[0, 1, 0, 0]),
+        place(order=[40, 20, 0, 40]),
+        place(order=[40, 2**62 + 1, 0, 40]),
+        place(order=[40, 7, 40, 40]),
+        place(order=[40, 7, 0, 10**9]),
+        place(order="abcd"),
+        place(n_samples="40"),
+        generator(bit_generator="os.system"),
+        generator(bit_generator="MT19937", state=MT),
+        generator(bit_generator="MT19937", state=MT | {"pos": -5}),
+        generator(bit_generator="MT19937", state=MT | {"pos": 2**40}),
+        generator(bit_generator="MT19937", state={"key": [1] * 10, "pos": 3}),
+        generator(bit_generator="Philox", state=PHILOX, buffer=[0] * 4, buffer_pos=-100_000, has_uint32=0, uinteger=0),
+        generator(bit_generator="Philox", state=PHILOX, buffer=[0] * 4, buffer_pos=5, has_uint32=0, uinteger=0),
+        lambda tensors, metadata: metadata["history"][0].pop("seconds"),
+        lambda tensors, metadata: metadata["history"][0].update(objective="low"),
+        lambda tensors, metadata: tensors.update(view_weights=-tensors["view_weights"]),
+    ],
+)
+def test_checkpoints_that_lie(kinds, path, lie):
+    kind = kinds["checkpoint"]
+    path.write_bytes(changed(kind, lie))
+    refused(path, kind.open, "to hold a complete checkpoint, but")
+
+
+def test_numbers_that_leave_no_room_are_refused_or_work(kinds, path):
+    """The largest numbers in every tensor: results are finite, or the file is not opened."""
+    n_refused = 0
+    for kind in kinds.values():
+        if kind.path.is_dir():
+            continue
+        tensors, metadata = read_model(kind.path)
+        for name, array in tensors.items():
+            if array.dtype.kind != "f" or not array.size:
+                continue
+            path.write_bytes(forge(tensors | {name: np.full_like(array, 0.9 * np.finfo(array.dtype).max)}, metadata))
+            try:
+                found = kind.open(path)
+            except ModelFileError:
+                n_refused += 1
+            except ValueError:
+                assert kind.name == "checkpoint"
+            else:
+                model_files._works(kind, found)
+    assert n_refused > 30
+
+
+@pytest.mark.parametrize("kind", ["classifier", "representation", "matcher"])
+@pytest.mark.parametrize(
+    "dtype", [",U3", "(2,)U3", "__import__('os')", "U99999999", "O8", "V8", "M8[s]", "i4,i4", "(1)", None]
+)
+def test_kinds_of_labels_are_not_evaluated(kinds, path, kind, dtype):
+    path.write_bytes(changed(kinds[kind], lambda tensors, metadata: metadata.update(classes_dtype=dtype)))
+    refused(path, words="its labels are of the kind")
+
+
+# What is no file
+
+
+def test_pipes_devices_and_folders(kinds, tmp_path, in_time, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    refused(tmp_path / "pipe", words="a pipe or a device")
+    for device in ("/dev/null", "/dev/zero", "/dev/tty"):
+        if os.path.exists(device):
+            refused(Path(device), words="a pipe or a device")
+    with socket.socket(socket.AF_UNIX) as there:
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
+        there.bind("socket")
+        refused(tmp_path / "socket", words="a pipe or a device")
+    with pytest.raises(IsADirectoryError):
+        coupledict.load(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        coupledict.load(tmp_path / "loop")
+    (tmp_path / "empty").touch()
+    refused(tmp_path / "empty", words="truncated at 0 bytes")
+    (tmp_path / "link").symlink_to(kinds["single"].path)
+    assert coupledict.load(tmp_path / "link").components_.shape == (6, 4)
