@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import typer
+
+import coupledict.cli
 
 README = Path(__file__).parents[1] / "README.md"
 EXAMPLES_OF_README = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
@@ -35,3 +39,21 @@ def test_the_lines_for_recognition_run_as_printed(capsys):
     claimed = [float(number) for number in re.findall(r"# .*: ([0-9.]+)\n", EXAMPLES_OF_README[2])]
     assert len(claimed) == 2
     np.testing.assert_allclose([float(line) for line in capsys.readouterr().out.split()], claimed, atol=0.02)
+
+
+COMMANDS = [
+    line.split("#")[0].removeprefix("$ ").split()
+    for page in (README, README.parent / "docs" / "guide" / "command_line.md")
+    for line in map(str.strip, page.read_text().splitlines())
+    if re.match(r"(\$ )?coupledict [a-z]+ ", line) and "opens a page" not in line
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_commands_can_be_given_as_printed(words):
+    commands = typer.main.get_command(coupledict.cli._app.app).commands
+    commands[words[1]].make_context(words[1], words[2:])  # raises for what it does not know; runs nothing
+
+
+def test_there_are_commands():
+    assert {words[1] for words in COMMANDS} >= {"fuse", "upscale", "widen", "learn", "predict", "show", "encode"}

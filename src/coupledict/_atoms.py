@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 
 from ._passes import one_blas_thread
 from ._views import Array
+
+ROWS_PER_CALL = 512  # of a product or a solution; between two calls an interrupt is heard
+
+
+def solve_factored(factor: Any, right: Array) -> npt.NDArray[np.float64]:
+    """Solve by a Cholesky factor, as ``scipy.linalg.cho_solve`` does, for a few columns at a time."""
+    starts = range(0, right.shape[1], ROWS_PER_CALL)
+    return np.hstack([scipy.linalg.cho_solve(factor, right[:, start : start + ROWS_PER_CALL]) for start in starts])
 
 
 @dataclass
@@ -84,8 +93,11 @@ class AtomGroup:
 
     def view_energies(self, energies: Array, a: Array, b: Array) -> npt.NDArray[np.float64]:
         """Return ||X_v - C D_v||^2 for each view from its energy ||X_v||^2, A = C^T C and B = C^T X."""
+        change = np.empty_like(self.atoms)
         with one_blas_thread():
-            change = a @ self.atoms
+            for start in range(0, len(a), ROWS_PER_CALL):
+                rows = slice(start, start + ROWS_PER_CALL)
+                np.matmul(a[rows], self.atoms, out=change[rows])
         change -= 2 * b
         change *= self.atoms
         return np.asarray(np.maximum(energies + np.add.reduceat(change.sum(axis=0), self.starts[:-1]), 0), np.float64)

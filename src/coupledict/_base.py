@@ -79,6 +79,7 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
     stop_tol: float
     warm_start: bool
     n_jobs: int | None
+    _stream: Stream | None
     random_state: Any
     verbose: int
     callback: Callable[[State], object] | None
@@ -216,6 +217,7 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
             data, groups, settings, saved.history, saved.position
         )  # fmt: skip
         save = None if checkpoint is None else functools.partial(checkpoint.write, self, loop, rng)
+        interrupted = False
         try:
             with Progress(self.verbose, type(self).__name__) as progress:
                 loop.run(rng, self.callback, progress, save)
@@ -227,9 +229,10 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=3,
             )
-        self._keep(components_of(groups, data.dtype), weights, loop.history)
-        if hasattr(self, "_stream"):
-            del self._stream  # batches go on from these dictionaries
+            interrupted = True
+        self._keep(components_of(groups, data.dtype), weights, loop.history, **self._fresh(data))
+        if interrupted:
+            return
         try:
             self._after_fit(data, rng, n_jobs, scale)
         except KeyboardInterrupt:
@@ -273,19 +276,20 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
         Sums of earlier batches were made with worse dictionaries; they fade as ``(1 - 1 / t) ** 2`` with the number t
         of the batch (the forgetting of Mairal et al., 2010, with exponent 2), and by `forgetting` on top of that.
         """
-        if not hasattr(self, "_stream"):
+        if getattr(self, "_stream", None) is None:
             self._check_parameters()
             known = hasattr(self, "components_")
             self._begin(InMemory(views), generator(self.random_state))
             try:
                 self._learn_more(views, forgetting, batch)
             except BaseException:
-                del self._stream
+                self._stream = None
                 if not known:
                     del self.components_
                 raise
             return
         stream, dtype = self._stream, self._view_components[0].dtype
+        assert stream is not None
         n_jobs = count_jobs(self.n_jobs)
         began = time.perf_counter()
         if stream.scale != 1:
@@ -294,7 +298,7 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe(list(range(len(views))), dtype, views[0].shape[0])
         coder = dataclasses.replace(recipe, tol=self._scaled_tol(stream.scale)).coder(n_jobs)
         found = self._batch_statistics(coder, Samples(views, dtype, batch), n_jobs)
-        stream.absorb(found, forgetting)
+        stream = stream.absorb(found, forgetting)
         seconds = (self.history_[-1]["seconds"] if self.history_ else 0.0) + time.perf_counter() - began
         energies = np.zeros(len(views))
         record = make_record(
@@ -308,11 +312,10 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
             stream.scale,
         )
         del record["view_errors"]
-        n_iter = self.n_iter_ + 1
+        history = [*self.history_[1 - STREAM_RECORDS :], record]
         self._keep(
-            components_of(stream.groups, dtype), self.view_weights_, [*self.history_[1 - STREAM_RECORDS :], record]
+            components_of(stream.groups, dtype), self.view_weights_, history, n_iter_=self.n_iter_ + 1, _stream=stream
         )
-        self.n_iter_ = n_iter
 
     def _begin(self, data: InMemory, rng: np.random.Generator) -> None:
         """Start learning from batches, from the dictionaries that are there if there are any."""
@@ -322,19 +325,26 @@ class ViewLearner(PicturedMixin, BaseEstimator):  # type: ignore[misc]
         weights = self.view_weights_ if known else self._weights(data, scale)
         dtype = self._view_components[0].dtype if known else data.dtype
         groups = self._start(data, weights, rng, go_on=True)
-        self._stream = Stream(groups, scale)
-        n_iter = self.n_iter_ if known else 0
-        self._keep(components_of(groups, dtype), weights, self.history_ if known else [])
-        self.n_iter_ = n_iter
+        self._keep(
+            components_of(groups, dtype),
+            weights,
+            self.history_ if known else [],
+            **self._fresh(data) | {"n_iter_": self.n_iter_ if known else 0, "_stream": Stream(groups, scale)},
+        )
 
     def _batch_statistics(self, coder: Coder, samples: Samples, n_jobs: int) -> _passes.Statistics:
         return _passes.statistics(coder, samples, n_jobs)
 
-    def _keep(self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record]) -> None:
-        self.components_ = components
-        self.view_weights_ = weights
-        self.history_ = history
-        self.n_iter_ = len(history)
+    def _keep(
+        self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record], **more: Any
+    ) -> None:
+        """Set what was learned, in one step: an interrupt finds all of it or nothing."""
+        known = {"components_": components, "view_weights_": weights, "history_": history, "n_iter_": len(history)}
+        self.__dict__.update(known | more)
+
+    def _fresh(self, data: Data) -> dict[str, Any]:
+        """Return what else a new model sets."""
+        return {"_stream": None}  # batches go on from these dictionaries
 
     def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int, scale: float = 1.0) -> None:
         """Do what a learner adds once the dictionaries are there."""

@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -385,7 +386,13 @@ class ZarrWriter(CodeWriter):
         self._group.attrs.update(about)
 
 
-def code_writer(path: str | os.PathLike[str], n_components: int, dtype: npt.DTypeLike) -> CodeWriter:
-    """Return the writer for a name: Zarr for one that ends in ``.zarr``, otherwise a folder of ``.npz`` parts."""
+@contextmanager
+def code_writer(path: str | os.PathLike[str], n_components: int, dtype: npt.DTypeLike) -> Iterator[CodeWriter]:
+    """Give the writer for a name: Zarr for one that ends in ``.zarr``, otherwise a folder of ``.npz`` parts."""
     kind = ZarrWriter if Path(path).suffix == ".zarr" else FolderWriter
-    return kind(path, n_components, dtype)
+    writer = kind(path, n_components, dtype)
+    try:
+        with writer:
+            yield writer
+    finally:  # an interrupt on the way into or out of the writer passes it by
+        shutil.rmtree(writer.temporary, ignore_errors=True)

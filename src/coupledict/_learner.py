@@ -211,6 +211,8 @@ class CoupledDictionaryLearning(CodesMixin, ViewLearner):
         self.verbose = verbose
         self.callback = callback
 
+    n_features_in_: list[int]
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_tol(self.refit_alpha, "refit_alpha")
@@ -256,7 +258,6 @@ class CoupledDictionaryLearning(CodesMixin, ViewLearner):
         self._check_parameters()
         saved = None if resume is None else read_checkpoint(resume, self)
         self._learn(data, saved, Checkpoint.at(checkpoint, every))
-        self.n_features_in_ = list(data.widths)
         keep_names(self, as_list(Xs) if isinstance(data, InMemory) else [])
         return self
 
@@ -315,8 +316,10 @@ class CoupledDictionaryLearning(CodesMixin, ViewLearner):
             raise ValueError("Expected at least one view in Xs, got an empty list.")
         return views
 
+    def _fresh(self, data: Data) -> dict[str, Any]:
+        return super()._fresh(data) | {"n_features_in_": list(data.widths), "_refitted": {}}
+
     def _after_fit(self, data: Data, rng: np.random.Generator, n_jobs: int, scale: float = 1.0) -> None:
-        self._refitted = {}
         if self.refit and self.coupling == "code" and len(data.widths) > 1:
             self._refitted = _predict.refit(
                 data,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -129,20 +129,22 @@ class Stream:
         self.n_batches = 0
         self.sums: list[Sums] = []
 
-    def absorb(self, found: _passes.Statistics, forgetting: float) -> None:
-        """Add the sums of one batch, let older ones fade, and sweep over the atoms."""
+    def absorb(self, found: _passes.Statistics, forgetting: float) -> Stream:
+        """Add the sums of one batch, let older ones fade, and sweep over the atoms.
+
+        Returns the stream after the batch; this one stays as it is, for an interrupt may come in the middle.
+        """
         check_sums(found)
-        self.n_batches += 1
-        keep = (1 - 1 / self.n_batches) ** 2 * (1 - forgetting)
-        if self.sums:
-            self.sums = [
-                Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in zip(self.sums, found.sums, strict=True)
-            ]
-        else:
-            self.sums = found.sums
+        after = Stream([replace(group, atoms=group.atoms.copy()) for group in self.groups], self.scale)
+        after.n_batches = self.n_batches + 1
+        keep = (1 - 1 / after.n_batches) ** 2 * (1 - forgetting)
+        after.sums = [
+            Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in zip(self.sums, found.sums, strict=True)
+        ] if self.sums else found.sums  # fmt: skip
         update = Statistics(n_sweeps=1)
-        for group, sums in zip(self.groups, self.sums, strict=True):
+        for group, sums in zip(after.groups, after.sums, strict=True):
             update.apply(group, sums)
+        return after
 
 
 @dataclass

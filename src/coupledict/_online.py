@@ -161,28 +161,21 @@ sparse_output, n_jobs, random_state
         n = views[0].shape[0]
         if n == 0:
             raise ValueError("Expected at least one sample in Xs, got 0.")
-        for name in ("components_", "_stream"):
-            if hasattr(self, name):
-                delattr(self, name)
+        self._forget()
         rng = generator(self.random_state)
         data = InMemory(views)
-        self._begin(data, rng)
-        order, place = rng.permutation(n), 0
-        self.n_features_in_ = [view.shape[1] for view in views]
-        keep_names(self, given)
-        self._refitted = {}
         try:
+            self._begin(data, rng)
+            order, place = rng.permutation(n), 0
+            keep_names(self, given)
             for _ in range(self.max_iter):
                 if place + self.batch_size > n and place > 0:
                     order, place = rng.permutation(n), 0
                 self._learn_more(views, self.forgetting, Chosen(order[place : place + self.batch_size]))
                 place += self.batch_size
-        except Exception:
-            del self.components_, self._stream
-            raise
-        except KeyboardInterrupt:
-            if not self.history_:
-                del self.components_, self._stream
+        except BaseException as error:
+            if not isinstance(error, KeyboardInterrupt) or not getattr(self, "history_", []):
+                self._forget()
                 raise
             warnings.warn(
                 f"The fit was interrupted; the model is that of batch {self.n_iter_} of {self.max_iter}.",
@@ -190,12 +183,15 @@ sparse_output, n_jobs, random_state
                 stacklevel=2,
             )
             return self
-        if self.pursuit == "lasso":
-            self._refitted = {}
-        else:
+        if self.pursuit != "lasso":
+            assert self._stream is not None
             scale = self._stream.scale
             self._after_fit(data.scaled(scale), rng, _passes.count_jobs(self.n_jobs), scale)
         return self
+
+    def _forget(self) -> None:
+        for name in ("components_", "history_", "_stream"):
+            self.__dict__.pop(name, None)
 
     def partial_fit(self, Xs: Sequence[npt.ArrayLike], y: object = None) -> Self:
         """Learn from one batch of samples.

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from ._atoms import solve_factored
 from ._data import Data
 from ._passes import one_blas_thread
 from ._pursuit import Pursuit, Recipe
@@ -33,7 +34,7 @@ def ridge(a: Array, b: Array, alpha: float) -> npt.NDArray[np.float64]:
     with one_blas_thread():
         if penalty > 0:
             factor = scipy.linalg.cho_factor(a + penalty * np.eye(a.shape[0]))
-            return np.asarray(scipy.linalg.cho_solve(factor, b))
+            return solve_factored(factor, b)
         return np.asarray(scipy.linalg.pinvh(a) @ b)
 
 

@@ -183,9 +183,10 @@ warm_start, n_jobs, random_state, verbose, callback
     def _n_features_out(self) -> int:
         return int(self.components_.shape[0])
 
-    def _keep(self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record]) -> None:
-        super()._keep(components, weights, history)
-        self.components_ = components[0]
+    def _keep(
+        self, components: list[Array], weights: npt.NDArray[np.float64], history: list[Record], **more: Any
+    ) -> None:
+        super()._keep(components, weights, history, **{"components_": components[0], **more})
 
     def transform(self, X: Any, *, out: str | os.PathLike[str] | None = None) -> Any:
         """Code samples.

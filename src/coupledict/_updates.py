@@ -17,17 +17,20 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 
 from . import _native
-from ._atoms import AtomGroup
+from ._atoms import AtomGroup, solve_factored
 from ._levels import active_level
 from ._passes import Sums, one_blas_thread
 from ._views import Array
 
-ATOMS_PER_CALL = 32  # a kernel returns to Python this often, where an interrupt is heard
+ATOMS_PER_CALL = 32  # a kernel returns to Python this often, where an interrupt is heard,
+PRODUCTS_PER_CALL = 1e8  # or more often where atoms are large
 
 
-def _blocks(n_atoms: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, n_atoms, ATOMS_PER_CALL):
-        yield first, min(first + ATOMS_PER_CALL, n_atoms)
+def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
+    """Yield runs of atoms, of which each takes so many products."""
+    step = int(np.clip(PRODUCTS_PER_CALL / max(products, 1), 1, ATOMS_PER_CALL))
+    for first in range(0, n_atoms, step):
+        yield first, min(first + step, n_atoms)
 
 
 class Update(ABC):
@@ -73,7 +76,7 @@ class Statistics(SumUpdate):
         """Sweep over the atoms."""
         level = active_level()
         for _ in range(self.n_sweeps):
-            for first, last in _blocks(group.atoms.shape[0]):
+            for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
                 _native.sweep(
                     group.starts,
                     group.weights,
@@ -118,7 +121,7 @@ class Mod(SumUpdate):
         try:
             factor = scipy.linalg.cho_factor(left * np.outer(scale, scale))
             if np.min(np.diag(factor[0])) > 1e-6:
-                return np.asarray(scipy.linalg.cho_solve(factor, right * scale[:, None]) * scale[:, None])
+                return np.asarray(solve_factored(factor, right * scale[:, None]) * scale[:, None])
         except scipy.linalg.LinAlgError:
             pass
         return np.asarray(scipy.linalg.pinvh(left) @ right)
@@ -138,7 +141,7 @@ class Sequential(CodeUpdate):
         values = np.ascontiguousarray(columns.data)
         atoms = group.atoms.astype(residual.dtype)
         level = active_level()
-        for first, last in _blocks(atoms.shape[0]):
+        for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
             _native.sequential(
                 group.starts,
                 group.weights,

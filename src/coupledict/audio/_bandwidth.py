@@ -189,7 +189,9 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
             learners = [self._learner(seed) for seed in seeds(rng, min(self.n_dictionaries, TRIAL_DICTIONARIES))]
             fitted = fit_many(learners, [np.delete(view, own, axis=0) for view in views], self.n_jobs)
             predicted[own] = np.mean([learner.predict([views[0][own], None], view=1) for learner in fitted], axis=0)
-        return find_expansion(predicted @ self.basis_ + self.high_mean_, high, self.high_mean_, self.ceiling_)
+        with one_blas_thread():
+            spectra = predicted @ self.basis_ + self.high_mean_
+        return find_expansion(spectra, high, self.high_mean_, self.ceiling_)
 
     def _learner(self, seed: int | None) -> CoupledDictionaryLearning:
         return CoupledDictionaryLearning(

@@ -39,9 +39,9 @@ def fit_head(inputs: Float, targets: Float, weights: Float, alpha: float | str) 
     error of samples that are left out, which the hat matrix tells without a second fit.
     """
     total = float(weights.sum())
-    center, mean = weights @ inputs / total, weights @ targets / total
     roots = np.sqrt(weights)[:, None]
     with one_blas_thread():
+        center, mean = weights @ inputs / total, weights @ targets / total
         X, Y = (inputs - center) * roots, (targets - mean) * roots
         coef, chosen, fitted, leverage = _best(X, Y) if isinstance(alpha, str) else _solve(X, Y, alpha)
         # The weight of the mean is part of how much a sample decides about itself.

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._base import check_choice, generator
 from .._containers import named_columns
 from .._display import PicturedMixin
+from .._ensemble import fit_many
 from .._pursuit import Pursuit, check_pursuit, sparse_encode
 from .._single import DictionaryLearning
 from .._views import Array, check_count
@@ -164,7 +165,7 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
             n_jobs=self.n_jobs,
             random_state=rng,
         )
-        return np.asarray(learner.fit(samples).components_)
+        return np.asarray(fit_many([learner], samples, self.n_jobs)[0].components_)
 
     def _residuals(self, X: object) -> Array:
         """Return the squared residual of each sample for each class, relative to the coded sample."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from .._base import generator
+from .._ensemble import fit_many
 from .._learner import CoupledDictionaryLearning
 from .._passes import count_jobs
 from .._saving import load
@@ -173,14 +174,15 @@ class MultiFocusFusion(BaseEstimator):  # type: ignore[misc]
         pairs = _check_pairs(focused, blurred, self.patch_size)
         rng = generator(self.random_state)
         means, details = draw_views(pairs, self.patch_size, self.n_patches, rng)
-        self.learner_ = CoupledDictionaryLearning(
+        learner = CoupledDictionaryLearning(
             self.n_components,
             n_nonzero_coefs=self.n_nonzero_coefs,
             normalize="joint",
             n_jobs=self.n_jobs,
             random_state=rng,
             verbose=self.verbose,
-        ).fit([means, details])
+        )
+        self.learner_ = fit_many([learner], [means, details], self.n_jobs)[0]
         return self
 
     def fuse(self, images: Sequence[npt.ArrayLike]) -> Fusion:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .._base import check_choice, generator
+from .._ensemble import fit_many
 from .._learner import CoupledDictionaryLearning
 from .._passes import count_jobs, one_blas_thread
 from .._single import DictionaryLearning
@@ -388,7 +389,8 @@ class SuperResolution(BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             random_state=rng,
             verbose=self.verbose,
-        ).fit([features, details])
+        )
+        fit_many([learner], [features, details], self.n_jobs)  # an interrupt ends it all, not only the learner
         self.components_ = learner.components_[0]
         self.details_ = learner._refitted[(0,)][1]
 
@@ -403,7 +405,8 @@ class SuperResolution(BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             random_state=rng,
             verbose=self.verbose,
-        ).fit(features)
+        )
+        fit_many([learner], features, self.n_jobs)
         anchors, geometry = learner.components_, self._geometry()
         with one_blas_thread():
             some, _ = _sr_anchored.normalized(features[:THRESHOLD_SAMPLES], features[:THRESHOLD_SAMPLES])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._base import check_choice
 from .._containers import check_names_of, keep_names
 from .._ensemble import seeds
-from .._passes import count_jobs
+from .._passes import count_jobs, in_order, one_blas_thread
 from .._views import Array, as_list, check_count, check_tol, check_view, common_dtype
 from . import _ranking
 from ._checks import check_all_views, check_compare, check_direction, check_labels, one_hot
@@ -255,8 +256,12 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
         """
         left, blocks, n_gallery = self._sides(queries, gallery, source, target)
         table: Array = np.empty((left.shape[0], n_gallery), left.dtype)
+
+        def compare(rows: slice, *, start: int, right: Array) -> None:
+            table[rows, start : start + right.shape[0]] = left[rows] @ right.T
+
         for start, right in blocks:
-            table[:, start : start + right.shape[0]] = left @ right.T
+            self._over_queries(partial(compare, start=start, right=right), left.shape[0])
         return table
 
     def match(
@@ -292,14 +297,14 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
         most = n_gallery if most is None else min(most, n_gallery)
         indices: Indices = np.empty((left.shape[0], most), np.int64)
         values: Array = np.empty((left.shape[0], most), left.dtype)
-        filled = 0
+
+        def rank(rows: slice, *, start: int, right: Array) -> None:
+            known = indices[rows, : min(most, start)], values[rows, : min(most, start)]
+            size = min(most, start + right.shape[0])
+            indices[rows, :size], values[rows, :size] = _ranking.merge(*known, left[rows] @ right.T, start, most)
+
         for start, right in blocks:
-            size = min(most, filled + right.shape[0])
-            for first in range(0, left.shape[0], QUERY_BLOCK):
-                rows = slice(first, first + QUERY_BLOCK)
-                known = indices[rows, :filled], values[rows, :filled]
-                indices[rows, :size], values[rows, :size] = _ranking.merge(*known, left[rows] @ right.T, start, most)
-            filled = size
+            self._over_queries(partial(rank, start=start, right=right), left.shape[0])
         return (indices, values) if return_similarity else indices
 
     def predict(self, queries: Any, *, source: int | Sequence[int] = 0, target: int = 1) -> Array:
@@ -354,17 +359,21 @@ class CrossModalMatcher(BaseEstimator):  # type: ignore[misc]
     def _direction_score(self, views: Sequence[Any], labels: list[Array] | None, source: int, target: int) -> float:
         left, blocks, _ = self._sides(views[source], views[target], source, target)
         right = np.concatenate([block for _, block in blocks])
-        found = []
-        for start in range(0, left.shape[0], QUERY_BLOCK):
-            rows = slice(start, start + QUERY_BLOCK)
+
+        def rate(rows: slice) -> Array:
             similarities = left[rows] @ right.T
             if labels is None:
-                partners = np.arange(start, start + similarities.shape[0])
-                found.append(1 / partner_ranks(similarities, partners))
-            else:
-                relevant = labels[source][rows, None] == labels[target]
-                found.append(_ranking.average_precisions(similarities, relevant))
-        return _ranking.mean_defined(np.concatenate(found))
+                partners = np.arange(rows.start, rows.start + similarities.shape[0])
+                return np.asarray(1 / partner_ranks(similarities, partners))
+            return _ranking.average_precisions(similarities, labels[source][rows, None] == labels[target])
+
+        return _ranking.mean_defined(np.concatenate(self._over_queries(rate, left.shape[0])))
+
+    def _over_queries(self, function: Callable[[slice], Any], n_queries: int) -> list[Any]:
+        """Return what a function gives for each block of queries; `n_jobs` threads in all, matrix products included."""
+        blocks = [slice(start, start + QUERY_BLOCK) for start in range(0, n_queries, QUERY_BLOCK)]
+        with one_blas_thread():
+            return list(in_order(function, blocks, count_jobs(self.n_jobs), np.zeros(1, np.int32)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the matcher to a file of data, without code, that :func:`coupledict.load` reads.

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 def save(model: CrossModalMatcher, path: str | os.PathLike[str]) -> None:
     """Write a fitted matcher."""
-    metadata = describe_task(model) | describe_names(model) | {
-        "n_views": len(model.n_features_in_),
-        "n_members": len(model._members),
-        "turned": [whitening.axes is not None for whitening in model._whitenings],
-    }
+    metadata = (
+        describe_task(model)
+        | describe_names(model)
+        | {
+            "n_views": len(model.n_features_in_),
+            "n_members": len(model._members),
+            "turned": [whitening.axes is not None for whitening in model._whitenings],
+        }
+    )
     tensors: dict[str, Array] = {"weights": model._members[0].weights}
     if model._prior is not None:
         tensors["prior"] = model._prior
