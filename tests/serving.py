@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import io
 import json
+import re
 import struct
+import subprocess
 import threading
 import time
 import zlib
@@ -14,6 +16,7 @@ from importlib import resources
 
 import numpy as np
 import tifffile
+from command import RUN, environment
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
@@ -138,3 +141,19 @@ def serving(folder, megabytes=1.0, megapixels=1.0):
             assert jobs.close(20)
             thread.join(20)
             assert not thread.is_alive()
+
+
+@contextmanager
+def program(folder, *options):
+    """Run the command; give its process, its address and the lines that it printed."""
+    command = [*RUN, "serve", "--no-browser", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(folder))
+    )
+    try:
+        lines = [process.stdout.readline(), process.stdout.readline()]
+        yield process, re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/$", lines[0].strip()), lines
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

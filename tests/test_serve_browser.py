@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE
-from test_serve import png, program, read, stack
+from serving import png, program, read, stack
 
 import coupledict
 from coupledict.images import MultiFocusFusion, SuperResolution

@@ -8,35 +8,15 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from command import RUN, call, environment, refused
-from serving import form, png
+from command import call, refused
+from serving import form, png, program
 
 from coupledict.serve import _jobs, _server
 from coupledict.serve import run as serve
-
-# A program of its own
-
-
-@contextmanager
-def program(folder, *options):
-    """Run the command; give its process, its address and the lines that it printed."""
-    command = [*RUN, "serve", "--no-browser", *options]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(folder))
-    )
-    try:
-        lines = [process.stdout.readline(), process.stdout.readline()]
-        yield process, re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/$", lines[0].strip()), lines
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
