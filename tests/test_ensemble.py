@@ -44,8 +44,16 @@ def test_error_of_a_member_reaches_the_caller(Xs):
         fit_many([make(), make(n_components=0)], Xs, 2)
 
 
+@pytest.fixture(params=["interrupted", "taken up again"])
+def system_calls(request):
+    """What becomes of a system call when a signal comes: some libraries (Polars) change it when they are imported."""
+    signal.siginterrupt(signal.SIGINT, request.param == "interrupted")
+    yield
+    signal.siginterrupt(signal.SIGINT, True)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_interrupt_ends_all_members(Xs, n_jobs):
+def test_interrupt_ends_all_members(Xs, system_calls, n_jobs):
     began = time.perf_counter()
     timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     timer.start()

@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of handing out a chunk, short enough to share the work evenly
 LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run beside the main thread, which must stay able to hear an interrupt
+HEARING_SECONDS = 0.1  # a waiting thread looks up so often
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a modest core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
 RUN_AHEAD = 4  # finished and running tasks for each thread, so that one slow task does not stop the others at once
@@ -164,11 +165,17 @@ def in_order(
             return False
         return work_once(calling=True)
 
+    def wait() -> None:
+        # Not for ever: libraries that catch signals themselves, as Polars does, let the system take up a wait again, and
+        # Python would hear of an interrupt only at its end.
+        with suppress(Empty):
+            news.get(timeout=HEARING_SECONDS)
+
     def dismiss() -> None:
         for _ in range(n_helpers):
             room.put(None)
         while len(ended) < n_helpers:
-            news.get()
+            wait()
 
     n_helpers = 0
     try:
@@ -201,7 +208,7 @@ def in_order(
             elif take_part and not exhausted and join_in():
                 pass
             elif n_helpers:
-                news.get()
+                wait()
     except BaseException:
         closing = True
         if not nested:
