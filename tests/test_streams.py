@@ -247,7 +247,7 @@ def test_sums_that_do_not_fit(batches, path, kind):
     assert len(names) == (6 if kind == "support" else 3)
     for name in names:
         write_model(path, {key: array for key, array in tensors.items() if key != name}, metadata)
-        with pytest.raises(ModelFileError, match=f"to hold a complete model, but '{name}'"):
+        with pytest.raises(ModelFileError, match=f"to hold a complete model, but it has no '{name}'"):
             coupledict.load(path)
         write_model(path, tensors | {name: tensors[name][:-1]}, metadata)
         with pytest.raises(ModelFileError, match="the sums of its batches do not fit its dictionaries"):

@@ -166,8 +166,8 @@ def in_order(
         return work_once(calling=True)
 
     def wait() -> None:
-        # Not for ever: libraries that catch signals themselves, as Polars does, let the system take up a wait again, and
-        # Python would hear of an interrupt only at its end.
+        # Not for ever: libraries that catch signals themselves, as Polars does, let the system take up a wait again,
+        # and Python would hear of an interrupt only at its end.
         with suppress(Empty):
             news.get(timeout=HEARING_SECONDS)
 
