@@ -153,7 +153,7 @@ def one_fit(name: str, how: str, n_kills: int, rng: Any, expected: Any, samples:
                 seen["unfinished files left"] += 1
                 left.unlink()
             kept = check_file(path, fit, every, kept)
-            seen["kills after a checkpoint"] += kept > 0
+            seen["kills after a checkpoint"] += killed and kept > 0
         found = finished(make, samples, path)
     assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True)), f"{name}, {how}: other dictionaries"
     seen["fits brought to the same end"] += 1
