@@ -99,7 +99,7 @@ preloaded = LD_PRELOAD="$$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -
 $(VENV)-sanitize-%/.built: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)-sanitize-$*
 	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-		$(BUILD_TOOLS) pytest hypothesis
+		$(BUILD_TOOLS) pytest pytest-xdist hypothesis
 	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
 		-C cmake.define.COUPLEDICT_SANITIZE=$(SANITIZER_$*) -C build-dir=build/sanitize-$* .
 	@touch $@
@@ -108,7 +108,7 @@ sanitize: sanitize-address sanitize-thread
 
 sanitize-address: $(VENV)-sanitize-address/.built
 	$(call preloaded,libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-		$(VENV)-sanitize-address/bin/python -m pytest -q -p no:cacheprovider \
+		$(VENV)-sanitize-address/bin/python -m pytest -q -n 2 -p no:cacheprovider \
 		tests/test_kernels.py tests/test_support.py tests/test_updates.py
 
 # The second line makes a race on purpose: ThreadSanitizer must see it, and says so with its exit code.
