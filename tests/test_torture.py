@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections import Counter
 from contextlib import contextmanager
@@ -135,3 +136,41 @@ def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
 def test_every_proof_is_a_script_of_its_own():
     for proof in runner.PROOFS:
         assert "main(run, " in (TORTURE / f"{proof.script}.py").read_text()
+
+
+def in_a_process(program):
+    """Run a program beside the proofs: what they measure is a process of their own."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(TORTURE)!r})\n{program}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.xdist_group("processes")
+def test_many_calls_leave_nothing_behind():
+    done = in_a_process("import endurance, json; print(json.dumps(endurance.run(60, 0)))")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["codings"] == 3000
+
+
+LEAK = """
+import endurance, numpy
+kept, code = [], endurance.sparse_encode
+def leaking(*arrays, **options):
+    kept.append(numpy.ones(5000))
+    return code(*arrays, **options)
+endurance.sparse_encode = leaking
+endurance.run(40, 0)
+"""
+
+
+@pytest.mark.xdist_group("processes")
+def test_what_is_left_behind_is_noticed():
+    done = in_a_process(LEAK)
+    assert done.returncode == 1
+    assert "AssertionError: memory grew" in done.stderr
+
+
+@pytest.mark.xdist_group("processes")
+def test_interrupts_at_random_moments():
+    done = in_a_process("import interrupts, json; print(json.dumps(interrupts.run(20, 1)))")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["troubles"] == []
