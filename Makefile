@@ -99,7 +99,7 @@ preloaded = LD_PRELOAD="$$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -
 $(VENV)-sanitize-%/.built: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)-sanitize-$*
 	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-		$(BUILD_TOOLS) pytest pytest-xdist hypothesis
+		$(BUILD_TOOLS) pytest pytest-timeout pytest-xdist hypothesis
 	@$(VENV)-sanitize-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
 		-C cmake.define.COUPLEDICT_SANITIZE=$(SANITIZER_$*) -C build-dir=build/sanitize-$* .
 	@touch $@
