@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -58,7 +59,7 @@ def open_file(browser):
         context = browser.new_context(**(DESKTOP | options))
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
         page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url[:80]}"))

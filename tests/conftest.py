@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from browsing import browser, open_file  # noqa: F401  (fixtures for all)
@@ -16,6 +18,18 @@ LEVELS = coupledict.build_info()["simd_available"]
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def hears_interrupts():
+    """This process hears SIGINT, and so do those that it starts.
+
+    A job in the background starts with the signal ignored, and all its children inherit that; a handler of our own is
+    the default in a program that we start.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(params=LEVELS)

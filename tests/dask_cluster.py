@@ -12,17 +12,7 @@ from pathlib import Path
 
 import dask.array as da
 import numpy as np
-
-PATIENCE = 120  # seconds; what takes longer has failed
-
-
-def wait_until(condition, what, seconds=PATIENCE):
-    """Wait for a condition, but not for ever."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds} s in vain until {what}"
-        time.sleep(0.02)
-    return value
+from waiting import PATIENCE
 
 
 class Cluster:
@@ -88,16 +78,26 @@ def as_dask(Xs, rows):
     return [da.from_array(X, chunks=(rows, -1)) for X in Xs]
 
 
-def _read_slowly(rows, folder, seconds):
+def _read(rows, folder, gate):
     Path(folder, f"{uuid.uuid4().hex}.{os.getpid()}").touch()
-    time.sleep(seconds)
+    if gate is not None:
+        while len(os.listdir(folder)) >= gate and not os.path.exists(f"{folder} may go on"):
+            time.sleep(0.01)
     return rows
 
 
-def traced(array, folder, seconds=0.0):
-    """An array that leaves a file, named after its worker, for each chunk that is read; it may take its time."""
+def traced(array, folder, gate=None):
+    """An array that leaves a file, named after its worker, for each chunk that is read.
+
+    With `gate`, who reads the chunk of this number, or a later one, is held there until :func:`let_go`.
+    """
     Path(folder).mkdir(exist_ok=True)
-    return array.map_blocks(_read_slowly, str(folder), seconds, meta=np.empty((0, 0), array.dtype))
+    return array.map_blocks(_read, str(folder), gate, meta=np.empty((0, 0), array.dtype))
+
+
+def let_go(folder):
+    """Open the gate."""
+    Path(f"{folder} may go on").touch()
 
 
 def readers(folder):

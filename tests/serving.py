@@ -9,7 +9,6 @@ import re
 import struct
 import subprocess
 import threading
-import time
 import zlib
 from contextlib import contextmanager
 from importlib import resources
@@ -19,6 +18,7 @@ import tifffile
 from command import RUN, environment
 from PIL import Image
 from scipy.ndimage import gaussian_filter
+from waiting import PATIENCE, wait_until
 
 from coupledict.serve import _server
 from coupledict.serve._app import build_app
@@ -37,7 +37,7 @@ class Client:
         self.port, self.folder = port, folder
 
     def ask(self, method, path, body=None, headers=(), *, token=TOKEN):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request(method, f"/{token}{path}" if token else path, body, dict(headers))
         answer = connection.getresponse()
         content = answer.read()
@@ -54,12 +54,13 @@ class Client:
 
     def follow(self, job, *states):
         """Wait until a job is in one of some states; in an end state if none are named."""
-        for _ in range(2000):
+        wanted = states or ("done", "failed", "cancelled")
+
+        def told_when_there():
             _, told = self.json("GET", f"/jobs/{job['id']}")
-            if told["state"] in (states or ("done", "failed", "cancelled")):
-                return told
-            time.sleep(0.01)
-        raise AssertionError(told)
+            return told if told["state"] in wanted else None
+
+        return wait_until(told_when_there, f"the job was {' or '.join(wanted)}")
 
     def do(self, task, *files, **options):
         status, job = self.begin(task, *files, **options)
@@ -138,8 +139,8 @@ def serving(folder, megabytes=1.0, megapixels=1.0):
             yield Client(port, folder)
         finally:
             server.should_exit = True
-            assert jobs.close(20)
-            thread.join(20)
+            assert jobs.close(PATIENCE)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 

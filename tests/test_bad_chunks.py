@@ -8,13 +8,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import h5py
 import numpy as np
 import pytest
 import zarr
 from learners import make, planted_views
+from waiting import wait_for_threads
 
 from coupledict import DictionaryLearning, _blocks
 
@@ -44,11 +44,7 @@ def threads_of_libraries(tmp_path_factory):
 def no_thread_left():
     before = n_threads_now()
     yield
-    for _ in range(100):
-        if n_threads_now() <= before:
-            return
-        time.sleep(0.01)
-    pytest.fail("a thread is left")
+    wait_for_threads(before, n_threads_now)
 
 
 @pytest.fixture

@@ -392,12 +392,18 @@ PROGRAM = """
 KILLED = """
     moments, n_killed, done = random.Random(0), 0, []
     while n_killed < 8:
+        news, tell = os.pipe()
         child = os.fork()
         if child == 0:
-            fit(lambda state: time.sleep(0.005), checkpoint=path, resume=path if os.path.exists(path) else None)
+            callback = lambda state: os.write(tell, b".") and None
+            fit(callback, checkpoint=path, resume=path if os.path.exists(path) else None)
             os._exit(0)
-        time.sleep(moments.uniform(0.03, 0.12))
+        os.close(tell)
+        for _ in range(moments.randrange(8)):  # an iteration each, or the end
+            os.read(news, 1)
+        time.sleep(moments.uniform(0, 0.01))
         os.kill(child, signal.SIGKILL)
+        os.close(news)
         n_killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         if os.path.exists(path):
             done.append(coupledict.load(path).n_iter_)  # whenever it was, the file is whole

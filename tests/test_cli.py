@@ -5,12 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
 import pytest
 from command import RUN, call, environment, refused, run
+from waiting import PATIENCE, wait_until
 
 import coupledict
 from coupledict.cli._reproduce import check_folder
@@ -55,7 +55,7 @@ def test_an_output_that_is_a_file_is_one_sentence_and_exit_code_1(tmp_path):
     assert file.read_text() == "mine"
 
 
-def test_an_interrupt_leaves_no_half_written_files(tmp_path):
+def test_an_interrupt_leaves_no_half_written_files(hears_interrupts, tmp_path):
     output = tmp_path / "out"
     process = subprocess.Popen(
         [*RUN, "reproduce", "--output", str(output), "--threads", "1"],
@@ -64,10 +64,9 @@ def test_an_interrupt_leaves_no_half_written_files(tmp_path):
         text=True,
         env=environment(),
     )
-    while not output.exists():  # the first thing that is done, with minutes to go
-        time.sleep(0.01)
+    wait_until(output.exists, "the first thing was done")  # with minutes to go
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert errors.strip() == "Stopped."
     assert list(output.iterdir()) == []
@@ -225,7 +224,7 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, rng):
     with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
         while part := os.read(ours, 4096):
             shown += part
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     os.close(ours)
     assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,6 +16,7 @@ import zarr
 from learners import make, planted_views
 from scipy.sparse import csr_array, random_array
 from sklearn.exceptions import ConvergenceWarning
+from waiting import count_threads, wait_for_threads
 
 import coupledict
 from coupledict import DictionaryLearning, _blocks, _code_files, open_codes
@@ -54,14 +54,10 @@ def assert_same_codes(one, other):
 def nothing_left(folder):
     """Whatever goes wrong, the folder is as it was, and no thread is left."""
     before = sorted(folder.iterdir())
-    threads = len(os.listdir("/proc/self/task"))
+    threads = count_threads()
     yield
     assert sorted(folder.iterdir()) == before
-    for _ in range(100):
-        if len(os.listdir("/proc/self/task")) <= threads:
-            return
-        time.sleep(0.01)
-    pytest.fail("a thread is left")
+    wait_for_threads(threads)
 
 
 # There and back

@@ -12,6 +12,7 @@ import zarr
 from dask_cluster import Cluster, as_dask, cut, readers, traced
 from distributed import Client
 from learners import assert_same_model, make, planted_views
+from waiting import PATIENCE
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, open_codes
 from coupledict._data import FAN_IN, TreeSum
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory):
 @pytest.fixture(scope="module")
 def connection(cluster):
     with Client(cluster.address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=PATIENCE)
         yield client
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
-from dask_cluster import PATIENCE, Cluster, as_dask, cut, readers, traced, wait_until
+from dask_cluster import Cluster, as_dask, cut, let_go, readers, traced
 from distributed import Client
 from learners import assert_same_model, make, planted_views, without_times
+from waiting import PATIENCE, wait_until
 
 import coupledict
 from coupledict import distributed
@@ -62,13 +63,8 @@ def plain(Xs, **parameters):
     return make(**{"init": start, "growth": None, "refit": False, "max_iter": 5, **parameters})
 
 
-def slow(Xs, folder, seconds=0.02):
-    return [traced(view, folder, seconds) for view in as_dask(Xs, ROWS)]
-
-
-def warm_up(Xs):
-    """Let every worker have imported what it needs, so that a short time-out is one of work and not of starting."""
-    plain(Xs, max_iter=2).fit(as_dask(Xs, ROWS))
+def watched(Xs, folder, gate=None):
+    return [traced(view, folder, gate) for view in as_dask(Xs, ROWS)]
 
 
 class When(threading.Thread):
@@ -77,6 +73,7 @@ class When(threading.Thread):
     def __init__(self, folder, count, action):
         super().__init__(daemon=True)
         self._folder, self._count, self._action = folder, count, action
+        folder.mkdir(exist_ok=True)
         self.error = None
         self.start()
 
@@ -98,8 +95,14 @@ class When(threading.Thread):
 
 def test_a_worker_killed_in_the_middle_of_an_iteration_changes_nothing(client, cluster, Xs, tmp_path):
     have_workers(cluster, client, 2, 2)
-    views = slow(Xs, tmp_path / "reads")
-    killing = When(tmp_path / "reads", 5 * CHUNKS, cluster.kill_worker)
+    reads = tmp_path / "reads"
+    views = watched(Xs, reads, 5 * CHUNKS)
+
+    def kill():
+        cluster.kill_worker()
+        let_go(reads)
+
+    killing = When(reads, 5 * CHUNKS, kill)
     learner = plain(Xs).fit(views)
     killing.done()
     assert len(client.nthreads()) == 1
@@ -115,41 +118,66 @@ def test_a_worker_that_joins_late_changes_nothing(client, cluster, Xs, tmp_path)
             joined.append(cluster.start_worker().pid)
             have_workers(cluster, client, 2, 2)
 
-    learner = plain(Xs, callback=wait_for_the_second).fit(slow(Xs, tmp_path / "reads"))
+    learner = plain(Xs, callback=wait_for_the_second).fit(watched(Xs, tmp_path / "reads"))
     assert joined[0] in readers(tmp_path / "reads")
     assert_same_model(plain(Xs).fit(cut(Xs, ROWS)), learner)
 
 
-def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path):
-    warm_up(Xs)
-    views = slow(Xs, tmp_path / "reads")
+class Clock:
+    """A clock that is set by hand, in place of the one by which the patience with a cluster is measured."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.step = 1000.0, 0.0
+        monkeypatch.setattr(distributed._run, "time", self)
+        monkeypatch.setattr(distributed._run, "POLL_SECONDS", 0.02)
+
+    def monotonic(self):
+        self.now += self.step
+        return self.now
+
+
+def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, monkeypatch):
+    reads, clock = tmp_path / "reads", Clock(monkeypatch)
 
     def kill_all():
         while cluster.workers:
             cluster.kill_worker()
+        wait_until(lambda: not client.nthreads(), "the scheduler knew")
+        clock.step = 1.0
 
-    killing = When(tmp_path / "reads", 3 * CHUNKS, kill_all)
+    killing = When(reads, 3 * CHUNKS, kill_all)
     learner = plain(Xs)
-    began = time.monotonic()
     with (
         dask.config.set({"coupledict.timeout": "6s"}),
         pytest.raises(ClusterTimeoutError, match=r"for 6 seconds.*it has no workers.*resume=path") as caught,
     ):
-        learner.fit(views, checkpoint=tmp_path / "checkpoint")
-    assert time.monotonic() - began < 30
+        learner.fit(watched(Xs, reads, 3 * CHUNKS), checkpoint=tmp_path / "checkpoint")
     killing.done()
+    clock.step = 0.0
     assert isinstance(caught.value, TimeoutError)
     assert len(coupledict.load(tmp_path / "checkpoint").history_) == 1
     cluster.start_worker()
-    resumed = plain(Xs).fit(views, resume=tmp_path / "checkpoint")
+    let_go(reads)
+    resumed = plain(Xs).fit(watched(Xs, reads), resume=tmp_path / "checkpoint")
     assert_same_model(plain(Xs).fit(cut(Xs, ROWS)), resumed)
 
 
-def test_slow_chunks_are_no_reason_to_give_up(client, Xs, tmp_path):
-    warm_up(Xs)
-    views = slow(Xs, tmp_path / "reads", seconds=0.17)  # an iteration takes longer than the time-out, a chunk does not
-    with dask.config.set({"coupledict.timeout": 3}):
-        plain(Xs, max_iter=1).fit(views)
+@pytest.mark.parametrize("told", [True, False])
+def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, told):
+    """A chunk takes 2 seconds, an iteration 40; it would be given up if nobody told of the chunks."""
+    clock, hear, heard = Clock(monkeypatch), distributed._run._hear, []
+
+    def hear_and_wait(event):
+        if told:
+            hear(event)
+        heard.append(event)
+        clock.now += 2
+
+    monkeypatch.setattr(distributed._run, "_hear", hear_and_wait)
+    given_up = contextlib.nullcontext() if told else pytest.raises(ClusterTimeoutError, match="stuck or busy")
+    with dask.config.set({"coupledict.timeout": 3}), given_up:
+        plain(Xs, max_iter=3).fit(as_dask(Xs, ROWS))
+    assert len(heard) > 2
 
 
 # The scheduler
@@ -194,7 +222,7 @@ def test_a_lost_scheduler_is_a_clear_error_and_a_checkpoint_to_go_on_from(client
         )
     assert done.returncode == 0, done.stderr
     seconds, _, message = done.stdout.partition(" ")
-    assert float(seconds) < 5
+    assert float(seconds) < distributed._run.TIMEOUT_SECONDS / 3  # it is noticed, not waited for
     assert message.startswith(f"The connection to the Dask scheduler at {lost.address} was lost")
     assert "The samples are untouched" in message
     assert len(coupledict.load(tmp_path / "checkpoint").history_) == 2
@@ -227,22 +255,23 @@ def test_a_client_that_is_closed_is_a_clear_error(cluster, Xs):
 # Interrupts
 
 
-def test_an_interrupt_leaves_the_finished_iterations_and_an_idle_cluster(client, Xs, tmp_path):
-    views = slow(Xs, tmp_path / "reads")
+def test_an_interrupt_leaves_the_finished_iterations_and_an_idle_cluster(hears_interrupts, client, Xs, tmp_path):
+    reads = tmp_path / "reads"
     main = threading.main_thread().ident
-    interrupting = When(tmp_path / "reads", 5 * CHUNKS, lambda: signal.pthread_kill(main, signal.SIGINT))
+    interrupting = When(reads, 5 * CHUNKS, lambda: signal.pthread_kill(main, signal.SIGINT))
     learner = plain(Xs)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learner.fit(views)
+        learner.fit(watched(Xs, reads, 5 * CHUNKS))
     interrupting.done()
+    let_go(reads)
     assert [str(warning.message) for warning in caught] == [
         "The fit was interrupted; the model is that of iteration 2 of 5."
     ]
     whole = plain(Xs).fit(cut(Xs, ROWS))
     assert without_times(learner.history_) == without_times(whole.history_[:2])
     wait_until(lambda: not any(client.processing().values()), "the cluster was idle")
-    assert len(readers(tmp_path / "reads")) < 6 * CHUNKS
+    assert len(readers(reads)) < 6 * CHUNKS
 
 
 # The last, for it costs a worker

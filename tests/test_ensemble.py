@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
 from learners import assert_same_model, make, planted_views
 from threadpoolctl import threadpool_info
 
+from coupledict import CoupledDictionaryLearning
 from coupledict._ensemble import fit_many, seeds
 from coupledict._passes import one_blas_thread
 
@@ -45,22 +45,49 @@ def test_error_of_a_member_reaches_the_caller(Xs):
 
 
 @pytest.fixture(params=["interrupted", "taken up again"])
-def system_calls(request):
+def system_calls(request, hears_interrupts):
     """What becomes of a system call when a signal comes: some libraries (Polars) change it when they are imported."""
     signal.siginterrupt(signal.SIGINT, request.param == "interrupted")
     yield
     signal.siginterrupt(signal.SIGINT, True)
 
 
+class Telling(CoupledDictionaryLearning):
+    """A learner that tells when it is in the midst of learning, whoever has the callback."""
+
+    tell = None
+
+    def set_params(self, **parameters):
+        callback = parameters.get("callback")
+        if callback is not None:
+
+            def tell_too(state):
+                if state.iteration == 3:
+                    self.tell()
+                return callback(state)
+
+            parameters["callback"] = tell_too
+        return super().set_params(**parameters)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupt_ends_all_members(Xs, system_calls, n_jobs):
-    began = time.perf_counter()
-    timer = threading.Timer(0.3, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-    timer.start()
+    """What does not hear of it goes on until the time limit of the tests."""
+    learning = threading.Barrier(n_jobs + 1)
+    members = [Telling(12, n_nonzero_coefs=2, max_iter=10**6, growth=None, random_state=0) for _ in range(3)]
+    for member in members:
+        member.tell = lambda: learning.wait(60)
+
+    def interrupt():
+        learning.wait(60)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
-        fit_many([make(max_iter=10**6, growth=None) for _ in range(3)], Xs, n_jobs)
-    timer.join()
-    assert time.perf_counter() - began < 30
+        fit_many(members, Xs, n_jobs)
+    interrupting.join()
+    assert not learning.broken
 
 
 def test_blas_limit_is_shared_between_threads():

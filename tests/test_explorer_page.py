@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from browsing import pixels
 from test_report import Page, explorer_data
+from waiting import wait_until
 
 from coupledict.report import explorer_page
 
@@ -128,6 +129,11 @@ def lit(page):
     return [int(n) for n in page.evaluate("[...document.querySelectorAll('.atoms')].map((grid) => grid.dataset.lit)")]
 
 
+def lights(page, expected):
+    """Wait until the grids light these atoms."""
+    wait_until(lambda: lit(page) == expected, f"{expected} were lit")
+
+
 def point(page, view, position, count=N_ATOMS):
     page.locator(f"#explorer-view-{view}").scroll_into_view_if_needed()
     box = page.locator(f"#explorer-view-{view}").bounding_box()
@@ -140,7 +146,7 @@ def test_pointing_at_an_atom_lights_it_in_all_views(open_page, views):
     page = open_page(views, names=["Grey", "Colour", "Curves"])
     for view, position in ((0, 5), (1, 2), (2, 9)):
         page.mouse.move(*point(page, view, position))
-        assert lit(page) == [position] * 3
+        lights(page, [position] * 3)
         assert page.locator("#explorer-number").inner_text() == str(position)
     assert page.locator(".tiles figcaption").all_inner_texts() == ["Grey", "Colour", "Curves"]
     assert not page.locator(".switch").is_visible()
@@ -152,9 +158,9 @@ def test_keys_and_buttons_move(open_page, views, n_views):
     page = open_page(views[:n_views])
     for key, position in (("ArrowDown", 4), ("ArrowRight", 5), ("Control+End", 9), ("Home", 8), ("ArrowUp", 4)):
         page.locator(f"#explorer-view-{n_views - 1}").press(key)
-        assert lit(page) == [position] * n_views, key
+        lights(page, [position] * n_views)
     page.locator("#explorer-next").click()
-    assert lit(page) == [5] * n_views
+    lights(page, [5] * n_views)
 
 
 def test_tiles_show_the_entries_of_patches_in_grey_and_colour(open_page, views):
@@ -195,11 +201,7 @@ def test_curves_are_drawn_again_when_the_colours_change(open_page, rng):
 
     assert background() > 200
     page.emulate_media(color_scheme="dark")
-    for _ in range(100):  # the page hears of it a moment later
-        if background() < 60:
-            break
-        page.wait_for_timeout(50)
-    assert background() < 60
+    wait_until(lambda: background() < 60, "the page had heard of it")
 
 
 @pytest.mark.parametrize("n_views", [1, 2, 3])
@@ -215,10 +217,10 @@ def test_the_page_never_scrolls_sideways(open_page, views, width, n_views):
 def test_orders_can_be_chosen(open_page, rng):
     use = list(range(N_ATOMS))
     page = open_page([rng.standard_normal((N_ATOMS, 9))] * 2, use=use)
-    assert lit(page) == [N_ATOMS - 1] * 2
+    lights(page, [N_ATOMS - 1] * 2)
     page.locator("#explorer-order").select_option("number")
     page.locator("#explorer-view-0").press("Control+Home")
-    assert lit(page) == [0, 0]
+    lights(page, [0, 0])
 
 
 def test_what_is_packed_is_plain_json(views):

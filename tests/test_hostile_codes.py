@@ -8,13 +8,11 @@ import json
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-import model_files
 import numpy as np
 import pytest
 from _models import forge, make_kinds
@@ -33,16 +31,6 @@ FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory):
     return {kind.name: kind for kind in make_kinds(tmp_path_factory.mktemp("models"))}
-
-
-@pytest.fixture
-def in_time():
-    """Fail instead of waiting for ever."""
-    before = signal.signal(signal.SIGALRM, model_files.late)
-    signal.setitimer(signal.ITIMER_REAL, 20)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 # Codes
@@ -100,7 +88,7 @@ def test_parts_that_claim_to_be_large(codes):
         coupledict.open_codes(codes).load()
 
 
-def test_an_index_and_a_part_that_are_pipes(codes, in_time):
+def test_an_index_and_a_part_that_are_pipes(codes):
     (codes / "part-000000.npz").unlink()
     os.mkfifo(codes / "part-000000.npz")
     with pytest.raises(ModelFileError, match="a pipe or a device"):

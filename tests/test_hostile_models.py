@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -30,16 +29,6 @@ def kinds(tmp_path_factory):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.safetensors"
-
-
-@pytest.fixture
-def in_time():
-    """Fail instead of waiting for ever."""
-    before = signal.signal(signal.SIGALRM, model_files.late)
-    signal.setitimer(signal.ITIMER_REAL, 20)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def refused(path, read=coupledict.load, words=None):
@@ -320,7 +309,7 @@ def test_kinds_of_labels_are_not_evaluated(kinds, path, kind, dtype):
 # What is no file
 
 
-def test_pipes_devices_and_folders(kinds, tmp_path, in_time, monkeypatch):
+def test_pipes_devices_and_folders(kinds, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe")
     refused(tmp_path / "pipe", words="a pipe or a device")
     for device in ("/dev/null", "/dev/zero", "/dev/tty"):

@@ -22,12 +22,12 @@ import numpy as np
 import pytest
 from learners import make, planted_views
 from threadpoolctl import threadpool_info, threadpool_limits
+from waiting import wait_for_threads
 
 import coupledict
 from coupledict import _blas, _passes
 
 HEARD_AFTER = {dis.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD") if name in dis.opmap}
-PATIENCE = 60  # seconds; what takes longer hangs
 
 pytestmark = pytest.mark.skipif(
     sys.implementation.name != "cpython" or sys.version_info >= (3, 14), reason="it knows this interpreter's moments"
@@ -92,14 +92,6 @@ def interrupt_everywhere(work, check, *, names=None, step=1, first=0):
 
 def blas_threads():
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
-
-
-def wait_for_threads(n):
-    """Wait for threads that are about to end; fail if there are more than n in the end."""
-    deadline = time.monotonic() + PATIENCE
-    while len(os.listdir("/proc/self/task")) > n:
-        assert time.monotonic() < deadline, "a thread was left behind"
-        time.sleep(0.001)
 
 
 def test_the_limit_of_blas_is_given_back():

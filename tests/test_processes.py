@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import sys
 import threading
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import PATIENCE, exit_code
 
 from coupledict import _blas, _passes
 
@@ -20,7 +19,6 @@ sys.path.append(str(Path(__file__).parents[1] / "torture"))
 import processes
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-PATIENCE = 60  # seconds; what takes longer hangs
 
 
 @pytest.fixture
@@ -50,13 +48,7 @@ def in_child(function):
             os.write(writer, answer)
             os._exit(0)
     os.close(writer)
-    deadline = time.monotonic() + PATIENCE
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            pytest.fail("the child hangs")
-        time.sleep(0.01)
+    exit_code(child)
     with open(reader, "rb") as file:
         return file.read().decode()
 

@@ -5,10 +5,13 @@ The tests need Playwright and a Chromium, and are skipped without; COUPLEDICT_BR
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, pixels
 from report_results import N_ATOMS, N_PATCHES, SIDE, make_dictionaries, make_figures, make_results
+from waiting import wait_until
 
 from coupledict.report import write_report
 
@@ -58,6 +61,16 @@ def state(page):
           };
         }"""
     )
+
+
+def arrived(page, **wanted):
+    """Wait until the explorer is in a state of which some entries are known; return all of it."""
+
+    def found():
+        now = state(page)
+        return now if now | wanted == now else None
+
+    return wait_until(found, f"the explorer came to {wanted}")
 
 
 def grid(page, view):
@@ -153,7 +166,7 @@ def test_it_is_laid_out_the_same_with_one_atom(open_report, tmp_path):
     page = open_report((tmp_path / "report.html").as_uri())
     page.locator("#explorer-focused").press("ArrowDown")
     page.locator("#explorer-next").click()
-    assert state(page)["atom"] == 0
+    arrived(page, atom=0)
     np.testing.assert_array_equal(blocks(pixels(page, "#explorer-large-focused")), levels(pair[0][0]))
 
 
@@ -166,11 +179,12 @@ def test_atoms_lie_by_use_at_the_same_place_in_both_grids(open_report, mode):
     page.locator(f"input[value={mode}]").check()
     to_explorer(page)
     hover(page, "focused", 0)
+    best = arrived(page, mode=mode, position=0)["best"]
     for view, atoms in zip(VIEWS, make_dictionaries()[mode], strict=True):
         image = grid(page, view)
         for position in (15, 20, LAST):  # far from what is lit, and from its best partner
             atom = by_use(mode)[position]
-            if atom == state(page)["best"]:
+            if atom == best:
                 continue
             assert np.abs(blocks(cell(image, position)) - levels(atoms[atom])).max() <= 1
         past_the_last = cell(image, LAST + 1)
@@ -191,13 +205,18 @@ def test_the_panel_shows_the_pair_enlarged(open_report):
         np.testing.assert_array_equal(blocks(square), levels(values))
 
 
+def sharp(canvas, ratio):
+    drawn, shown = canvas.evaluate("(c) => [c.width, c.getBoundingClientRect().width]")
+    return drawn == pytest.approx(shown * ratio, abs=0.1)
+
+
 @pytest.mark.parametrize("ratio", [1, 1.5, 2, 3])
 def test_canvases_have_the_pixels_of_the_screen(open_report, ratio):
     page = open_report(device_scale_factor=ratio)
     for selector in ("#explorer-focused canvas", "#explorer-blurred canvas", "#explorer-large-focused"):
-        drawn, shown = page.locator(selector).evaluate("(c) => [c.width, c.getBoundingClientRect().width]")
-        assert drawn == pytest.approx(shown * ratio, abs=0.1)
-        assert drawn > 40 * ratio
+        canvas = page.locator(selector)
+        wait_until(functools.partial(sharp, canvas, ratio), "the canvas had the pixels of the screen")
+        assert canvas.evaluate("(c) => c.width") > 40 * ratio
 
 
 def test_canvases_follow_the_zoom(open_report):
@@ -206,9 +225,8 @@ def test_canvases_follow_the_zoom(open_report):
     metrics = {"width": 1240, "height": 900, "deviceScaleFactor": 2, "mobile": False}  # no narrower for the explorer
     page.context.new_cdp_session(page).send("Emulation.setDeviceMetricsOverride", metrics)
     page.wait_for_function("devicePixelRatio === 2")
-    page.wait_for_function("before => document.querySelector('#explorer-focused canvas').width > before", arg=before)
-    canvas = page.locator("#explorer-focused canvas")
-    assert grid(page, "focused").shape[1] == pytest.approx(2 * canvas.bounding_box()["width"])
+    wait_until(lambda: sharp(page.locator("#explorer-focused canvas"), 2), "the canvas had followed")
+    assert grid(page, "focused").shape[1] > before
 
 
 # The mouse
@@ -222,8 +240,8 @@ def test_pointing_lights_the_partner(open_report, view):
     before = [grid(page, name) for name in VIEWS]
     hover(page, view, 16)
     atom = by_use()[16]
-    found = state(page)
-    assert (found["atom"], found["position"]) == (atom, 16)
+    found = arrived(page, position=16)
+    assert found["atom"] == atom
     assert found["lit"] == [atom, atom]
     assert found["best"] is None
     assert page.locator("#explorer-number").inner_text() == str(atom)
@@ -238,6 +256,7 @@ def test_pointing_past_the_last_atom_changes_nothing(open_report):
     page = open_report()
     to_explorer(page)
     hover(page, "focused", 9)
+    arrived(page, position=9)
     hover(page, "focused", LAST + 2)
     assert state(page)["position"] == 9
 
@@ -245,10 +264,10 @@ def test_pointing_past_the_last_atom_changes_nothing(open_report):
 def test_buttons_step_through_the_atoms(open_report):
     page = open_report()
     page.locator("#explorer-previous").click()
-    assert state(page)["position"] == 0
-    for _ in range(3):
+    arrived(page, position=0)
+    for position in (1, 2, 3):
         page.locator("#explorer-next").click()
-    assert state(page)["position"] == 3
+        arrived(page, position=position)
     assert page.locator("#explorer-place").inner_text() == f"4 of {N_ATOMS}"
 
 
@@ -286,8 +305,8 @@ def test_keys_move_and_update_the_panel(open_report, view):
     for key, position in moves:
         page.keyboard.press(key)
         atom = by_use()[position]
-        found = state(page)
-        assert (found["position"], found["atom"], found["lit"]) == (position, atom, [atom, atom]), key
+        found = arrived(page, position=position)
+        assert (found["atom"], found["lit"]) == (atom, [atom, atom]), key
         assert found["active"] == [f"explorer-{name}-{position}" for name in VIEWS]
         assert found["selected"] == found["active"]
         assert page.locator("#explorer-number").inner_text() == str(atom)
@@ -348,11 +367,11 @@ def test_separate_dictionaries_show_the_best_partner(open_report):
     page = open_report()
     page.locator("input[value=together]").focus()
     page.keyboard.press("ArrowRight")
-    assert state(page)["mode"] == "separate"
+    arrived(page, mode="separate")
     to_explorer(page)
     position = by_use("separate").index(known("separate")["best"][by_use("separate")[8]])
     hover(page, "focused", 8)
-    found = state(page)
+    found = arrived(page, position=8)
     atom = by_use("separate")[8]
     assert found["lit"] == [atom, atom]
     assert found["best"] == known("separate")["best"][atom] != atom
@@ -360,7 +379,7 @@ def test_separate_dictionaries_show_the_best_partner(open_report):
     assert not has_colour(grid(page, "focused"), variable(page, "--best"))
     assert page.locator("#explorer-large-best").is_visible()
     page.locator("input[value=together]").check()
-    assert state(page)["best"] is None
+    arrived(page, mode="together", best=None)
     assert not has_colour(grid(page, "blurred"), variable(page, "--best"))
     assert not page.locator("#explorer-large-best").is_visible()
 
@@ -368,16 +387,14 @@ def test_separate_dictionaries_show_the_best_partner(open_report):
 def test_another_order_keeps_the_atom_in_view(open_report):
     page = open_report()
     page.locator("#explorer-focused").press("ArrowDown")
-    atom = state(page)["atom"]
+    atom = arrived(page, position=COLUMNS)["atom"]
     page.locator("#explorer-order").select_option("number")
-    found = state(page)
-    assert (found["atom"], found["position"]) == (atom, atom)
+    arrived(page, atom=atom, position=atom)
     page.locator("#explorer-focused").press("Control+Home")
-    assert state(page)["atom"] == 0
+    arrived(page, atom=0, position=0)
     page.locator("#explorer-order").select_option("correlation")
     page.locator("#explorer-focused").press("Control+Home")
-    correlations = known()["correlation"]
-    assert correlations[state(page)["atom"]] == max(correlations)
+    arrived(page, atom=int(np.argmax(known()["correlation"])), position=0)
 
 
 # Touch, widths and colours
@@ -389,14 +406,15 @@ def test_a_tap_on_a_phone_lights_the_pair(open_report, view):
     page.locator(f"#explorer-{view}").scroll_into_view_if_needed()
     page.touchscreen.tap(*place(page, view, 13))
     atom = by_use()[13]
-    assert state(page)["lit"] == [atom, atom]
+    arrived(page, position=13, lit=[atom, atom])
     panel, bounds = page.locator("#explorer-panel"), page.locator("#explorer-panel").bounding_box()
     assert panel.is_visible()
     assert bounds["y"] >= 0
     assert bounds["y"] + bounds["height"] < 740 / 2  # the pair is in sight, and so is the grid
     page.locator("input[value=separate]").check()
+    arrived(page, mode="separate")
     page.locator("#explorer-next").tap()
-    assert state(page)["atom"] == by_use("separate")[14]
+    arrived(page, atom=by_use("separate")[14])
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 1280])
@@ -420,13 +438,16 @@ def test_the_explorer_follows_the_window(open_report):
     side_by_side = [page.locator(f"#explorer-{view}").bounding_box() for view in VIEWS]
     assert side_by_side[0]["y"] == side_by_side[1]["y"]
     page.set_viewport_size({"width": 360, "height": 800})
-    page.wait_for_function("document.getElementById('explorer-focused').getBoundingClientRect().right <= 360")
-    stacked = [page.locator(f"#explorer-{view}").bounding_box() for view in VIEWS]
-    assert stacked[1]["y"] >= stacked[0]["y"] + stacked[0]["height"]
-    assert min(box["width"] for box in stacked) > 280
+
+    def stacked():
+        first, second = (page.locator(f"#explorer-{view}").bounding_box() for view in VIEWS)
+        below = second["y"] >= first["y"] + first["height"]
+        return below and all(box["width"] > 280 and box["x"] + box["width"] <= 360 for box in (first, second))
+
+    wait_until(stacked, "one grid was below the other, both in the window")
     to_explorer(page)
     hover(page, "focused", 9)
-    assert state(page)["position"] == 9
+    arrived(page, position=9)
 
 
 @pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -471,9 +492,8 @@ def test_the_frames_follow_the_colour_scheme(open_report):
     page.emulate_media(color_scheme="dark")
     dark = variable(page, "--same")
     assert light != dark
-    image = grid(page, "focused")
-    assert has_colour(image, dark)
-    assert not has_colour(image, light)
+    wait_until(lambda: has_colour(grid(page, "focused"), dark), "the page had heard of it")
+    assert not has_colour(grid(page, "focused"), light)
 
 
 def test_nothing_moves_by_itself(open_report):
@@ -489,8 +509,12 @@ def test_on_paper_all_is_black_on_white_and_fits(open_report):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("nav").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
-    focused, blurred = (page.locator(f"#explorer-{view} canvas").bounding_box() for view in VIEWS)
-    assert focused["x"] + focused["width"] <= blurred["x"]
+
+    def apart():
+        focused, blurred = (page.locator(f"#explorer-{view} canvas").bounding_box() for view in VIEWS)
+        return focused["x"] + focused["width"] <= blurred["x"]
+
+    wait_until(apart, "the canvases had followed the width of the paper")
 
 
 # Numbers

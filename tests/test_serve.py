@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from serving import BOUNDARY, TOKEN, form, png, png_that_claims, read, serving, stack, tiff
+from waiting import PATIENCE
 
 import coupledict
 from coupledict.images import MultiFocusFusion, SuperResolution, imresize
@@ -37,7 +38,7 @@ def stranger(tmp_path_factory):
 
 def test_too_many_bytes_are_refused_before_they_come(stranger):
     headers = form([], {})[1] | {"Content-Length": "100000000"}
-    with socket.create_connection(("127.0.0.1", stranger.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", stranger.port), timeout=PATIENCE) as raw:
         lines = [f"POST /{TOKEN}/jobs/fuse HTTP/1.1", f"Host: 127.0.0.1:{stranger.port}"]
         raw.sendall("\r\n".join([*lines, *(f"{key}: {value}" for key, value in headers.items()), "", ""]).encode())
         answer = b"".join(iter(lambda: raw.recv(65536), b""))
@@ -49,7 +50,7 @@ def test_too_many_bytes_are_refused_before_they_come(stranger):
 def test_a_stream_without_end_is_cut(stranger):
     head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'.encode()
     sent = 0
-    with socket.create_connection(("127.0.0.1", stranger.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", stranger.port), timeout=PATIENCE) as raw:
         raw.sendall(
             f"POST /{TOKEN}/jobs/fuse HTTP/1.1\r\nHost: 127.0.0.1:{stranger.port}\r\nTransfer-Encoding: chunked\r\n"
             f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n".encode()

@@ -272,7 +272,7 @@ class Machine:
 
 def settled(before: Machine) -> Machine:
     """Return the machine as it is, after a moment for threads that are about to end."""
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + PATIENCE_SECONDS / 2
     while (now := Machine.now()).n_threads > before.n_threads and time.monotonic() < deadline:
         time.sleep(0.001)
     return dataclasses.replace(now, n_threads=max(now.n_threads, before.n_threads))
@@ -306,6 +306,7 @@ def child(seed: int) -> None:
     try:
         prepared, seconds = cases(seed, folder), {}
         for name, prepare in prepared.items():
+            faulthandler.dump_traceback_later(PATIENCE_SECONDS, exit=True)
             work, check = prepare()
             began = time.monotonic()
             result = work()
