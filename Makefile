@@ -56,7 +56,7 @@ demo: $(VENV)/.built
 	$(BIN)/coupledict demo --output output/demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 # Doctrees, which hold paths of this machine, stay out of the site. DOCS_FLAGS="-D plot_gallery=False" runs no example.
 docs: $(VENV)/.docs

@@ -9,10 +9,34 @@ from hypothesis import settings
 
 import coupledict
 
+try:
+    import sharing
+except ImportError:  # without pytest-xdist, everything runs here
+    sharing = None
+
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
 LEVELS = coupledict.build_info()["simd_available"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return sharing.Sharing(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items):
+    if sharing is not None:
+        items.sort(key=lambda item: sharing.place(item.nodeid))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """A Dask cluster, one a run; tests that take workers from it give them back."""
+    from dask_cluster import Cluster
+
+    with Cluster(tmp_path_factory.mktemp("dask") / "cluster") as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Cluster:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
         self.address = f"tcp://127.0.0.1:{port}"
-        self.scheduler = self._start("scheduler", "--port", str(port))
+        self.scheduler = self._start("scheduler", "--port", str(port), "--dashboard-address", "127.0.0.1:0")
         for _ in range(self._n_workers):  # they wait for the scheduler, so all can start at once
             self.start_worker()
         return self

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from dask_cluster import Cluster, as_dask, cut, readers, traced
+from dask_cluster import as_dask, cut, readers, traced
 from distributed import Client
 from learners import assert_same_model, make, planted_views
 from waiting import PATIENCE
@@ -18,19 +18,13 @@ from coupledict import CoupledDictionaryLearning, DictionaryLearning, open_codes
 from coupledict._data import FAN_IN, TreeSum
 from coupledict.distributed import DaskData, _graph, persist
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ROWS = 70  # of a chunk; the last has fewer
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with Cluster(tmp_path_factory.mktemp("dask") / "cluster") as cluster:
-        yield cluster
-
-
-@pytest.fixture(scope="module")
 def connection(cluster):
+    while len(cluster.workers) < 2:  # another file may have killed some
+        cluster.start_worker()
     with Client(cluster.address, set_as_default=False) as client:
         client.wait_for_workers(2, timeout=PATIENCE)
         yield client

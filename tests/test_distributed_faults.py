@@ -23,16 +23,8 @@ import coupledict
 from coupledict import distributed
 from coupledict.distributed import ClusterError, ClusterTimeoutError
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 ROWS = 50
 CHUNKS = 20  # reading both views of all of them is an iteration
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with Cluster(tmp_path_factory.mktemp("dask") / "cluster") as cluster:
-        yield cluster
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 
 
+@pytest.mark.filterwarnings("ignore:Port 8787 is already in use")  # there may be a Dask cluster on this machine
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
 def test_every_example_draws(example, tmp_path, monkeypatch):
     mpl.use("Agg")

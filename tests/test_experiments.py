@@ -343,7 +343,6 @@ def written(tmp_path_factory):
     return output, results, steps, total[0]
 
 
-@pytest.mark.xdist_group("reproduction")
 def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
     output, results, _, _ = written
     assert sorted(file.name for file in output.iterdir()) == sorted(
@@ -361,7 +360,6 @@ def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
         }
 
 
-@pytest.mark.xdist_group("reproduction")
 def test_a_run_says_what_it_ran_on(written):
     _, results, _, _ = written
     assert results["synthetic"] is True
@@ -374,14 +372,12 @@ def test_a_run_says_what_it_ran_on(written):
     assert results["seconds"] > 0
 
 
-@pytest.mark.xdist_group("reproduction")
 def test_steps_are_told_and_no_more_than_announced(written):
     _, _, steps, total = written
     assert 0.7 * total < len(steps) <= total
     assert steps[0] == "reading images"
 
 
-@pytest.mark.xdist_group("reproduction")
 def test_the_page_shows_the_figures_of_the_run(written):
     output, results, _, _ = written
     page = (output / "report.html").read_text()
@@ -399,7 +395,6 @@ def test_a_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.xdist_group("reproduction")
 def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch, tmp_path):
     output, results, _, _ = written
     before = {file.name: file.read_bytes() for file in output.iterdir()}

@@ -98,14 +98,12 @@ def test_a_refusal_without_need_is_noticed(problem, monkeypatch):
     fuzz_coding.check(problem, Counter())
 
 
-@pytest.mark.xdist_group("processes")
 def test_killed_fits():
     figures = kills.run(6, seed=1)
     assert figures["kills"] >= 6
     assert figures["fits brought to the same end"] >= 2
 
 
-@pytest.mark.xdist_group("processes")
 def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
     @contextmanager
     def careless(path):
@@ -146,7 +144,6 @@ def in_a_process(program):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.xdist_group("processes")
 def test_many_calls_leave_nothing_behind():
     done = in_a_process("import endurance, json; print(json.dumps(endurance.run(60, 0)))")
     assert done.returncode == 0, done.stderr
@@ -164,14 +161,12 @@ endurance.run(40, 0)
 """
 
 
-@pytest.mark.xdist_group("processes")
 def test_what_is_left_behind_is_noticed():
     done = in_a_process(LEAK)
     assert done.returncode == 1
     assert "AssertionError: memory grew" in done.stderr
 
 
-@pytest.mark.xdist_group("processes")
 def test_interrupts_at_random_moments():
     # How soon is for `make torture`, on a machine that does nothing else.
     heard_in_the_end = "interrupts.PROMISED_SECONDS = interrupts.PATIENCE_SECONDS"
