@@ -18,10 +18,21 @@ GROUPS = {
     "test_serve_browser.py": "a browser",
 }
 #: Files whose tests share nothing; each may run anywhere.
-APART = ("test_examples.py", "test_torture.py", "test_cli.py", "test_documentation.py", "test_kernels.py")
+APART = ("test_examples.py", "test_torture.py", "test_cli.py", "test_documentation.py")
 #: What begins first.
-LONG = ("a browser", "a cluster", "test_cli.py", "test_torture.py", "test_examples.py", "test_out_of_core.py",
-        "test_experiments.py", "test_classification.py")  # fmt: skip
+LONG = (
+    "a browser",
+    "a cluster",
+    "test_kernels.py",
+    "test_torture.py",
+    "test_cli.py",
+    "test_examples.py",
+    "test_out_of_core.py",
+    "test_experiments.py",
+    "test_classification.py",
+    "test_reference_updates.py",
+    "test_documentation.py",
+)
 
 
 def scope(nodeid: str) -> str:

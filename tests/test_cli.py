@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 from command import RUN, call, environment, refused, run
+from small_experiments import shrink
 from waiting import PATIENCE, wait_until
 
 import coupledict
@@ -72,8 +73,9 @@ def test_an_interrupt_leaves_no_half_written_files(hears_interrupts, tmp_path):
     assert list(output.iterdir()) == []
 
 
-def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_path):
-    done = run("demo", "--output", tmp_path / "demo")
+def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_path, monkeypatch):
+    shrink(monkeypatch)
+    done = call("demo", "--output", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
     names = {file.name for file in (tmp_path / "demo").iterdir()}
     assert {"prediction.png", "fusion.png", "pairs.png", "report.html", "results.json"} <= names

@@ -4,6 +4,7 @@ import sys
 import numpy as np
 import pytest
 from scipy import ndimage
+from small_experiments import shrink
 
 from coupledict import dct_dictionary, sparse_encode
 from coupledict.experiments import against_time, claims, reproduction, sources
@@ -332,9 +333,7 @@ def written(tmp_path_factory):
     output = tmp_path_factory.mktemp("reproduction")
     steps = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reproduction, "QUICK_PAIRS", PairSizes(1500, 300, 36, 3, 4))
-        patch.setattr(reproduction, "QUICK_TIME", TimeSizes(400, 400, 36, 8, repeats=1, peer_seconds=0.05, thinning=8))
-        patch.setattr(against_time, "available_peers", lambda: ([], []))
+        shrink(patch)
         total = []
         results = reproduction.reproduce(
             output, quick=True, threads=2, command="coupledict reproduce --quick", progress=steps.append,
