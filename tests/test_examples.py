@@ -14,12 +14,25 @@ FOLDER = Path(__file__).parents[1] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 
 
-@pytest.mark.filterwarnings("ignore:Port 8787 is already in use")  # there may be a Dask cluster on this machine
+def any_port(monkeypatch):
+    """Let Dask take a free port for its pages: another cluster on this machine may have the usual one."""
+    from distributed.node import ServerNode
+
+    start = ServerNode.start_http_server
+
+    def start_anywhere(self, routes, dashboard_address, default_port=0, **options):
+        return start(self, routes, dashboard_address, default_port=0, **options)
+
+    monkeypatch.setattr(ServerNode, "start_http_server", start_anywhere)
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
 def test_every_example_draws(example, tmp_path, monkeypatch):
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
+    if example.stem == "plot_cluster":
+        any_port(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.close("all")
