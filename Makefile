@@ -55,6 +55,8 @@ $(VENV)/.bench: $(VENV)/.built
 demo: $(VENV)/.built
 	$(BIN)/coupledict demo --output output/demo
 
+# Many tests start programs of their own: what was compiled once is kept, whatever the caller's environment says.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
