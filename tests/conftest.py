@@ -39,6 +39,14 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory):
+    """A file of every kind, by name; they are for reading."""
+    from _models import make_kinds
+
+    return {kind.name: kind for kind in make_kinds(tmp_path_factory.mktemp("models"))}
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

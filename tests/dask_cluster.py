@@ -39,7 +39,7 @@ class Cluster:
         for process in self._started:
             process.kill()
         for process in self._started:
-            process.wait()
+            process.communicate()
 
     def start_worker(self):
         worker = self._start(
@@ -59,10 +59,16 @@ class Cluster:
 
     def _start(self, kind, *arguments):
         command = [sys.executable, "-m", "dask", kind, *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+        command += ["--preload", "ends_with_parent"]
         path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         with open(self.folder / f"{kind}-{len(self._started)}.log", "w") as log:
             process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": path}, cwd=self.folder
+                command,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": path},
+                cwd=self.folder,
             )
         self._started.append(process)
         return process

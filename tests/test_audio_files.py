@@ -9,7 +9,6 @@ import pytest
 import soundfile
 from voices import voice
 
-import coupledict
 from coupledict import ModelFileError
 from coupledict.audio import BandwidthExtension, _files, _frames, narrow_band
 from coupledict.audio._saving import save
@@ -53,11 +52,6 @@ def test_half_precision(model, narrow, tmp_path):
     for name in NAMES:
         np.testing.assert_array_equal(getattr(same, name), getattr(model, name).astype(np.float16).astype(np.float32))
     assert np.abs(same.predict_high_band(narrow) - model.predict_high_band(narrow)).mean() < 0.3
-
-
-def test_generators_are_not_saved(model, tmp_path):
-    other = BandwidthExtension.load(_saved(model, tmp_path)).set_params(random_state=np.random.default_rng(0))
-    assert BandwidthExtension.load(_saved(other, tmp_path)).random_state is None
 
 
 def _saved(model, folder):
@@ -110,20 +104,6 @@ def test_models_that_contradict_themselves(model, tmp_path, damage):
     write_model(path, tensors, metadata)
     with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
         BandwidthExtension.load(path)
-
-
-def test_no_model_or_another(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        BandwidthExtension.load(tmp_path / "model")
-    (tmp_path / "model").write_text("text")
-    with pytest.raises(ModelFileError):
-        BandwidthExtension.load(tmp_path / "model")
-
-
-def test_the_general_door_opens_its_models_too(model, narrow, tmp_path):
-    same = coupledict.load(_saved(model, tmp_path))
-    assert isinstance(same, BandwidthExtension)
-    np.testing.assert_array_equal(same.extend(narrow), model.extend(narrow))
 
 
 def test_files_hold_what_extend_returns(model, narrow, source, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from _models import forge, make_kinds
+from _models import forge
 
 import coupledict
 from coupledict import ModelFileError
@@ -26,11 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src" / "coupledict").rglob("*.py"))
 FORBIDDEN_MODULES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib.numpy_pickle"}
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
-
-
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory):
-    return {kind.name: kind for kind in make_kinds(tmp_path_factory.mktemp("models"))}
 
 
 # Codes

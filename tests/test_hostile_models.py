@@ -14,16 +14,11 @@ import model_files
 import numpy as np
 import pytest
 import reader_fuzz
-from _models import forge, make_kinds
+from _models import forge
 
 import coupledict
 from coupledict import ModelFileError, model_io
 from coupledict.model_io import read_model, write_model
-
-
-@pytest.fixture(scope="module")
-def kinds(tmp_path_factory):
-    return {kind.name: kind for kind in make_kinds(tmp_path_factory.mktemp("models"))}
 
 
 @pytest.fixture

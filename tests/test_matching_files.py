@@ -7,7 +7,6 @@ import pytest
 from learners import planted_views
 from sklearn.exceptions import NotFittedError
 
-import coupledict
 from coupledict import ModelFileError
 from coupledict.matching import CrossModalMatcher
 from coupledict.model_io import read_model, write_model
@@ -50,11 +49,6 @@ def test_a_saved_matcher_matches_to_the_same_bits(matchers, Xs, tmp_path, case):
         np.testing.assert_array_equal(same.classes_, matcher.classes_)
     same.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
-
-
-def test_the_general_door_opens_it_too(matchers, tmp_path):
-    matchers["plain"].save(tmp_path / "model")
-    assert isinstance(coupledict.load(tmp_path / "model"), CrossModalMatcher)
 
 
 def test_float32(Xs, tmp_path):

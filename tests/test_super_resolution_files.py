@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 from skimage import data
 
-import coupledict
 from coupledict import ModelFileError
 from coupledict.images import SuperResolution
 from coupledict.images._sr_saving import save
@@ -45,12 +42,6 @@ def test_half_precision(models, tmp_path):
     for name in ("projection_", "basis_", "components_", "details_"):
         halves = getattr(model, name).astype(np.float16).astype(np.float32)
         np.testing.assert_array_equal(getattr(same, name), halves)
-
-
-def test_generators_are_not_saved(models, tmp_path):
-    model = copy.copy(models["coupled", 3])
-    model.set_params(random_state=np.random.default_rng(0)).save(tmp_path / "model")
-    assert SuperResolution.load(tmp_path / "model").random_state is None
 
 
 def without(key):
@@ -92,14 +83,6 @@ def test_files_that_contradict_themselves(models, tmp_path, damage):
         SuperResolution.load(path)
 
 
-def test_no_file_or_another(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        SuperResolution.load(tmp_path / "model")
-    (tmp_path / "model").write_text("text")
-    with pytest.raises(ModelFileError):
-        SuperResolution.load(tmp_path / "model")
-
-
 @pytest.mark.parametrize(("scale", "method"), [(5, "anchored"), ("3", "anchored"), (3, "coupled")])
 def test_models_that_do_not_ship(scale, method):
     with pytest.raises(ValueError, match=r"Expected scale to be|Expected method of a pretrained model to be"):
@@ -109,11 +92,3 @@ def test_models_that_do_not_ship(scale, method):
 def test_pretrained_parameters():
     model = SuperResolution.pretrained(2, ensemble=True, n_jobs=2, verbose=0)
     assert (model.scale, model.ensemble, model.n_jobs) == (2, True, 2)
-
-
-def test_the_general_door_opens_its_models_too(tmp_path):
-    model = SuperResolution.pretrained(2)
-    model.save(tmp_path / "m.safetensors")
-    same = coupledict.load(tmp_path / "m.safetensors")
-    assert isinstance(same, SuperResolution)
-    np.testing.assert_array_equal(same.details_, model.details_)

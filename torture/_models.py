@@ -26,13 +26,14 @@ WIDTHS = (4, 5)
 class Kind:
     """A kind of file: one that is right, how it is opened, and what is done with what it holds.
 
-    `use` returns arrays, all of which are to be finite.
+    `use` returns arrays, all of which are to be finite. `model` is what was saved, for files of models as they are.
     """
 
     name: str
     path: Path
     open: Callable[[Path], Any]
     use: Callable[[Any], Iterable[Any]]
+    model: Any = None
 
 
 def views(n_samples: int = N_SAMPLES) -> list[Any]:
@@ -132,7 +133,7 @@ def make_kinds(folder: Path) -> list[Kind]:
 
     def learned(name: str, model: Any, use: Callable[[Any], Iterable[Any]], opened: Any = coupledict.load) -> Kind:
         model.save(folder / name)
-        return Kind(name, folder / name, opened, use)
+        return Kind(name, folder / name, opened, use, model)
 
     online = OnlineDictionaryLearning(6, n_nonzero_coefs=2, max_iter=2, batch_size=20, random_state=0).fit(Xs)
     kinds = [
