@@ -134,7 +134,7 @@ INTERRUPTED = """
     ids=["many small samples", "few huge ones"],
 )
 def test_keyboard_interrupt(hears_interrupts, n_jobs, x_shape, d_shape, limit):
-    """The work would take half a minute of processor time; what is measured does not depend on who else is at work."""
+    """The work would take 15 or 50 seconds of the processor; by this clock it does not matter who else is at work."""
     program = textwrap.dedent(INTERRUPTED.format(x_shape=x_shape, d_shape=d_shape, limit=limit, n_jobs=n_jobs))
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
