@@ -1,4 +1,4 @@
-"""For programs that tests start, to be imported by them: they end with the process that holds their standard input.
+"""For schedulers and workers of Dask that tests start: they end with the process that holds their standard input.
 
 A test that hangs ends its process without a farewell, and what it had started would go on for ever.
 """
@@ -13,4 +13,6 @@ def watch():
     os._exit(1)
 
 
-threading.Thread(target=watch, daemon=True).start()
+def dask_setup(service):
+    """Begin; Dask calls it."""
+    threading.Thread(target=watch, daemon=True).start()
