@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
 	@echo "make test      run the tests"
-	@echo "make lint      check style and types"
+	@echo "make lint      check style, types and that rooms import only from rooms below"
 	@echo "make format    rewrite files in the project's style"
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
 	@echo "make bench-learning   the same for the learners; takes an hour or more"
@@ -69,6 +69,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror src/native/*.h src/native/*.cpp
 
 format: $(VENV)/.dev

@@ -15,7 +15,7 @@ from coupledict.experiments.watching import Learner, Ours, Point, Problem, Recor
 N_SEEDS = 3
 
 DEFAULT, JOINT = "coupledict default", "default, joint norm"
-REFERENCE, LETTER = "sequential, constant T", "the paper's letter"
+REFERENCE, PAPER = "sequential, constant T", "the paper's method"
 KSVD, MOD = "coupledict K-SVD", "coupledict MOD"
 
 
@@ -26,11 +26,11 @@ def our_learners(task: Task, n_iterations: int) -> list[Ours]:
     learners = [Ours(f"{DEFAULT} {seed}", {**default, "random_state": seed}) for seed in range(N_SEEDS)]
     if len(task.train) > 1:
         learners.append(Ours(JOINT, {**default, "normalize": "joint", "random_state": 0}))
-    letter = {**coupledict.LETTER, "max_iter": n_iterations, "random_state": 0}
+    paper = {**coupledict.PAPER, "max_iter": n_iterations, "random_state": 0}
     return [
         *learners,
         Ours(REFERENCE, {**constant, "update": "sequential"}, common_start=True),
-        Ours(LETTER, letter, common_start=True),
+        Ours(PAPER, paper, common_start=True),
         Ours(KSVD, {**constant, "update": "ksvd"}, common_start=True),
         Ours(MOD, {**constant, "update": "mod"}, common_start=True),
     ]

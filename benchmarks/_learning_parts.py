@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ SEQUENTIAL, STATISTICS = "coupledict sequential", "coupledict statistics"
 UPDATES = {SEQUENTIAL: "sequential", STATISTICS: "statistics", KSVD: "ksvd", MOD: "mod"}
 #: The paper's rule first.
 RULES = ("mean", "keep", "worst", "late")
+DIGITS = 16  # of a digest
 SETUPS: dict[str, dict[str, Any]] = {
     "default": {},
     "no growth": {"growth": None},
@@ -124,12 +126,19 @@ def _dead(task: Task, dictionary: Array) -> int:
 
 @dataclass(frozen=True)
 class Identity:
-    """Whether a setting gives the same bits for n_jobs = 1, 2, 3 and when it is run again."""
+    """Whether a setting gives the same bits for n_jobs = 1, 2, 3 and when it is run again; and which bits.
+
+    The digests are of the dictionaries, and of codes and predictions of held-out samples. Two versions of the library
+    can be compared by them, on one machine: BLAS differs between machines.
+    """
 
     setting: str
     dtype: str
     any_n_jobs: bool
     same_seed: bool
+    dictionaries: str
+    codes: str
+    predictions: str
 
 
 def identical_bits(task: Task, progress: Callable[[str], None]) -> list[Identity]:
@@ -137,7 +146,7 @@ def identical_bits(task: Task, progress: Callable[[str], None]) -> list[Identity
     settings: dict[str, dict[str, Any]] = {
         "default": {},
         "default, joint norm": {"normalize": "joint"},
-        "letter": dict(coupledict.LETTER),
+        "paper": dict(coupledict.PAPER),
         **{
             f"{update}, no growth": {"update": update, "growth": None, "schedule": "constant"}
             for update in UPDATES.values()
@@ -145,17 +154,35 @@ def identical_bits(task: Task, progress: Callable[[str], None]) -> list[Identity
     }
     rows = []
     for dtype in ("float32", "float64"):
-        views = [view.astype(dtype) for view in task.train]
+        views, held_out = ([view.astype(dtype) for view in given] for given in (task.train, task.held_out))
         for name, setting in settings.items():
             progress(f"identical bits: {name}, {dtype}")
             learner = Ours(name, {**setting, "max_iter": 4, "random_state": 7})
-            bits = [_bits(learner.estimator(task, n_jobs=n_jobs), views) for n_jobs in (1, 2, 3, 2)]
-            rows.append(Identity(name, dtype, bits[0] == bits[1] == bits[2], bits[1] == bits[3]))
+            predictor = setting.get("predictor", "ridge")
+            found = [
+                _digests(learner.estimator(task, n_jobs=n_jobs, predictor=predictor), views, held_out)
+                for n_jobs in (1, 2, 3, 2)
+            ]
+            rows.append(Identity(name, dtype, found[0] == found[1] == found[2], found[1] == found[3], *found[0]))
     return rows
 
 
-def _bits(model: Any, views: list[Array]) -> list[bytes]:
+def _digests(model: Any, views: list[Array], held_out: list[Array]) -> tuple[str, str, str]:
+    """Learn; return digests of the dictionaries, and of the codes and predictions of held-out samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(views)
-    return [np.ascontiguousarray(atoms).tobytes() for atoms in model.components_]
+    codes = model.transform(held_out)
+    others = [[view if v != wanted else None for v, view in enumerate(held_out)] for wanted in range(len(held_out))]
+    predictions = [model.predict(given, view=wanted) for wanted, given in enumerate(others)] if len(views) > 1 else []
+    parts = [codes.data, codes.indices.astype(np.int64), codes.indptr.astype(np.int64)]
+    return _digest(model.components_), _digest(parts), _digest(predictions)
+
+
+def _digest(arrays: Sequence[Array]) -> str:
+    """Return the beginning of the SHA-256 of arrays: of their number types, shapes and bytes."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(f"{array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:DIGITS]

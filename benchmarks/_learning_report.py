@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _learners import DEFAULT, JOINT, KSVD, LETTER, MOD, N_SEEDS, REFERENCE, UsualKSVD
+from _learners import DEFAULT, JOINT, KSVD, MOD, N_SEEDS, PAPER, REFERENCE, UsualKSVD
 from _learning_memory import Memory
 from _learning_parts import RULES, SEQUENTIAL, Identity, Iteration, Unused
 from _learning_plots import Curve, CurvePanel, Style, curve_panels
@@ -20,12 +20,12 @@ from _timing import duration, table
 from coupledict.experiments.peers import DICTLEARN, DICTLEARN_WORST, SKLEARN, SPAMS, SPAMS_OWN
 
 PEERS = (SPAMS, SPAMS_OWN, DICTLEARN, DICTLEARN_WORST, SKLEARN)
-RIVALS = (REFERENCE, LETTER, KSVD, MOD, *PEERS)
+RIVALS = (REFERENCE, PAPER, KSVD, MOD, *PEERS)
 STYLES = {
     DEFAULT: Style("#00665e", 2.6, order=6),
     JOINT: Style("#3aa99f", 1.8, (0, (4, 1.5)), order=5),
     REFERENCE: Style("#22303c", 1.8, order=4),
-    LETTER: Style("#c2a21a", 1.6),
+    PAPER: Style("#c2a21a", 1.6),
     KSVD: Style("#7a4fa3", 1.6),
     MOD: Style("#b08fcf", 1.6),
     SPAMS: Style("#a8481c", 1.8, order=4),
@@ -73,7 +73,7 @@ def check_goals(run: Run) -> list[Goal]:
     for contests, label in ((fixed, "fixed T"), (driven, "a tolerance")):
         goals += _sooner(contests, REFERENCE, 10.0, label)
         goals += _sooner(contests, KSVD, 50.0, label)
-        for name in (LETTER, MOD, *PEERS):
+        for name in (PAPER, MOD, *PEERS):
             goals += _sooner(contests, name, 1.0, label)
         for name in PEERS:
             goals += _sooner(contests, name, 1.0, label, JOINT)
@@ -235,10 +235,20 @@ def print_rest(run: Run, goals: list[Goal]) -> None:
     if run.identities:
         print("\nIdentical bits\n")
         lines = [
-            [row.setting, row.dtype, "yes" if row.any_n_jobs else "NO", "yes" if row.same_seed else "NO"]
+            [
+                row.setting,
+                row.dtype,
+                "yes" if row.any_n_jobs else "NO",
+                "yes" if row.same_seed else "NO",
+                row.dictionaries,
+                row.codes,
+                row.predictions,
+            ]
             for row in run.identities
         ]
-        print(table(["setting", "dtype", "n_jobs = 1, 2, 3", "same seed"], lines, left=2))
+        heads = ["setting", "dtype", "n_jobs = 1, 2, 3", "same seed", "dictionaries", "codes", "predictions"]
+        print(table(heads, lines, left=2))
+        print("The last three are digests, to compare two versions of the library on one machine.")
     if goals:
         print("\nGoals, each with the worst value of its cases\n")
         lines = [[goal.text, goal.verdict, goal.asked, goal.measured, goal.where or "-"] for goal in goals]

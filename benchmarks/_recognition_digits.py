@@ -94,9 +94,9 @@ def coupled(n_jobs: int, **fixed: Any) -> Callable[..., Any]:
     return made
 
 
-def residuals(n_jobs: int, dictionary: Any) -> Callable[..., Any]:
+def residuals(n_jobs: int, atoms: Any) -> Callable[..., Any]:
     def made(n: int, n_classes: int, **setting: Any) -> Any:
-        return SparseRepresentationClassifier(dictionary, n_jobs=n_jobs, random_state=0, **setting)
+        return SparseRepresentationClassifier(atoms, n_jobs=n_jobs, random_state=0, **setting)
 
     return made
 
@@ -111,7 +111,7 @@ def all_methods(n_jobs: int) -> list[Method]:
         Method("kNN", scaled(KNeighborsClassifier), grid(scaling=scalings, n_neighbors=(1, 3, 5, 9))),
         *dictlearn_methods(),
         Method("SRC, samples", residuals(n_jobs, "samples"), grid(n_nonzero_coefs=(2, 4, 8))),
-        Method("SRC, a dictionary a class", residuals(n_jobs, "classes"), grid(n_nonzero_coefs=(2, 4, 8))),
+        Method("SRC, one dictionary per class", residuals(n_jobs, "learned"), grid(n_nonzero_coefs=(2, 4, 8))),
         Method("CoupledClassifier, one dictionary", coupled(n_jobs, n_dictionaries=1), [{}]),
         Method("CoupledClassifier", coupled(n_jobs), [{}]),
         Method("the same, LC-KSVD2", coupled(n_jobs, label_consistency=1.0), [{}]),

@@ -27,9 +27,9 @@ from coupledict.matching import CrossModalMatcher, mean_average_precision, mean_
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
-Views = list[Array]
+Arrays = list[Array]
 #: Training views, labels, seed and settings in; a function from test views to similarities (view 0 by view 1) out.
-Fit = Callable[..., Callable[[Views], Array]]
+Fit = Callable[..., Callable[[Arrays], Array]]
 
 N_SPLITS = 3
 RIDGES = (0.01, 0.1, 1.0, 10.0)
@@ -40,8 +40,8 @@ class Problem:
     """Two views of labelled samples, split, and the measure that chooses settings where no labels are learned from."""
 
     name: str
-    train: Views
-    test: Views
+    train: Arrays
+    test: Arrays
     train_labels: Labels
     test_labels: Labels
     by_pairs: bool
@@ -64,12 +64,12 @@ def grid(**choices: Iterable[Any]) -> list[dict[str, Any]]:
 # Rivals
 
 
-def standardised(Xs: Views) -> tuple[Views, Callable[[Views], Views]]:
+def standardised(Xs: Arrays) -> tuple[Arrays, Callable[[Arrays], Arrays]]:
     """Centre views and scale each as a whole."""
     means = [X.mean(axis=0) for X in Xs]
     scales = [np.sqrt(np.mean((X - m) ** 2)) for X, m in zip(Xs, means, strict=True)]
 
-    def apply(views: Views) -> Views:
+    def apply(views: Arrays) -> Arrays:
         return [(X - m) / s for X, m, s in zip(views, means, scales, strict=True)]
 
     return apply(Xs), apply
@@ -80,11 +80,11 @@ def cosines(a: Array, b: Array) -> Array:
     return np.asarray(a @ b.T)
 
 
-def chance(Xs: Views, y: Labels, seed: int) -> Callable[[Views], Array]:
+def chance(Xs: Arrays, y: Labels, seed: int) -> Callable[[Arrays], Array]:
     return lambda views: np.random.default_rng(seed).random((len(views[0]), len(views[1])))
 
 
-def cca(Xs: Views, y: Labels, seed: int, *, alpha: float, n: int, weighted: bool) -> Callable[[Views], Array]:
+def cca(Xs: Arrays, y: Labels, seed: int, *, alpha: float, n: int, weighted: bool) -> Callable[[Arrays], Array]:
     """Regularised canonical correlations; `weighted` multiplies each pair of variates by its correlation."""
     (a, b), apply = standardised(Xs)
 
@@ -98,19 +98,19 @@ def cca(Xs: Views, y: Labels, seed: int, *, alpha: float, n: int, weighted: bool
     gains = s[:n] if weighted else np.ones(len(s[:n]))
     left, right = left @ u[:, :n] * gains, right @ vt[:n].T * gains
 
-    def similarities(views: Views) -> Array:
+    def similarities(views: Arrays) -> Array:
         p, q = apply(views)
         return cosines(p @ left, q @ right)
 
     return similarities
 
 
-def pls(Xs: Views, y: Labels, seed: int, *, n: int) -> Callable[[Views], Array]:
+def pls(Xs: Arrays, y: Labels, seed: int, *, n: int) -> Callable[[Arrays], Array]:
     """Partial least squares (the singular vectors of the cross-covariance)."""
     (a, b), apply = standardised(Xs)
     u, _, vt = scipy.linalg.svd(a.T @ b, full_matrices=False)
 
-    def similarities(views: Views) -> Array:
+    def similarities(views: Arrays) -> Array:
         p, q = apply(views)
         return cosines(p @ u[:, :n], q @ vt[:n].T)
 
@@ -120,12 +120,12 @@ def pls(Xs: Views, y: Labels, seed: int, *, n: int) -> Callable[[Views], Array]:
 def regression(make: Callable[..., Any]) -> Fit:
     """Match by predicting one view from the other, compared where validation says: in view 0, 1 or both."""
 
-    def fit(Xs: Views, y: Labels, seed: int, *, compare: int | str, **setting: Any) -> Callable[[Views], Array]:
+    def fit(Xs: Arrays, y: Labels, seed: int, *, compare: int | str, **setting: Any) -> Callable[[Arrays], Array]:
         (a, b), apply = standardised(Xs)
         forth = make(a, **setting).fit(a, b) if compare != 0 else None
         back = make(b, **setting).fit(b, a) if compare != 1 else None
 
-        def similarities(views: Views) -> Array:
+        def similarities(views: Arrays) -> Array:
             p, q = apply(views)
             parts = [] if forth is None else [cosines(forth.predict(p), q)]
             parts += [] if back is None else [cosines(p, back.predict(q))]
@@ -155,13 +155,13 @@ def make_kernel_ridge(x: Array, alpha: float, width: float) -> Any:
 
 
 def semantic(make: Callable[..., Any]) -> Fit:
-    """Match by the probability of one class, from a classifier a view ("semantic matching", Rasiwasia et al. 2010)."""
+    """Match by the probability of one class, one classifier per view ("semantic matching", Rasiwasia et al. 2010)."""
 
-    def fit(Xs: Views, y: Labels, seed: int, *, product: bool, **setting: Any) -> Callable[[Views], Array]:
+    def fit(Xs: Arrays, y: Labels, seed: int, *, product: bool, **setting: Any) -> Callable[[Arrays], Array]:
         (a, b), apply = standardised(Xs)
         first, second = make(a, **setting).fit(a, y), make(b, **setting).fit(b, y)
 
-        def similarities(views: Views) -> Array:
+        def similarities(views: Arrays) -> Array:
             p, q = (model.predict_proba(x) for model, x in zip((first, second), apply(views), strict=True))
             return np.asarray(p @ q.T) if product else cosines(p, q)
 
@@ -188,7 +188,7 @@ def make_svc(x: Array, c: float, width: float) -> Any:
 
 
 def matcher(labelled: bool, n_jobs: int, **fixed: Any) -> Fit:
-    def fit(Xs: Views, y: Labels, seed: int, **setting: Any) -> Callable[[Views], Array]:
+    def fit(Xs: Arrays, y: Labels, seed: int, **setting: Any) -> Callable[[Arrays], Array]:
         model = CrossModalMatcher(**(fixed | setting), n_jobs=n_jobs, random_state=seed)
         model.fit(Xs, y if labelled else None)
         return lambda views: model.similarity(views[0], views[1])
@@ -199,8 +199,8 @@ def matcher(labelled: bool, n_jobs: int, **fixed: Any) -> Fit:
 def unpaired(n_jobs: int, **fixed: Any) -> Fit:
     """Learn from halves of the training set that have no sample in common."""
 
-    def fit(Xs: Views, y: Labels, seed: int, **setting: Any) -> Callable[[Views], Array]:
-        model = CrossModalMatcher(**(fixed | setting), coupling="mapped", n_jobs=n_jobs, random_state=seed)
+    def fit(Xs: Arrays, y: Labels, seed: int, **setting: Any) -> Callable[[Arrays], Array]:
+        model = CrossModalMatcher(**(fixed | setting), semi_coupled=True, n_jobs=n_jobs, random_state=seed)
         model.fit([Xs[0][::2], Xs[1][1::2]], [y[::2], y[1::2]])
         return lambda views: model.similarity(views[0], views[1])
 
@@ -209,7 +209,7 @@ def unpaired(n_jobs: int, **fixed: Any) -> Fit:
 
 def methods_without_labels(n_jobs: int) -> list[Method]:
     where = (0, 1, "both")
-    tuned = grid(n_components=(128, 256), n_nonzero_coefs=(4, 8), whiten_alpha=(1.0, 10.0), compare=("both", 1))
+    tuned = grid(n_components=(128, 256), n_nonzero_coefs=(4, 8), whiten_shrinkage=(1.0, 10.0), compare=("both", 1))
     return [
         Method("chance", chance, seeded=True),
         Method("PLS", pls, grid(n=(2, 5, 9, 20))),
@@ -224,21 +224,21 @@ def methods_without_labels(n_jobs: int) -> list[Method]:
         Method("matcher, codes", matcher(False, n_jobs, compare="codes"), seeded=True),
         Method("matcher, one dictionary", matcher(False, n_jobs, n_dictionaries=1), seeded=True),
         Method("matcher, defaults", matcher(False, n_jobs), seeded=True),
-        Method("matcher, mapped", matcher(False, n_jobs, coupling="mapped"), seeded=True),
+        Method("matcher, semi-coupled", matcher(False, n_jobs, semi_coupled=True), seeded=True),
         Method("matcher, tuned, 20 dictionaries", matcher(False, n_jobs, n_dictionaries=20), tuned, seeded=True),
     ]
 
 
 def methods_with_labels(n_jobs: int) -> list[Method]:
-    tuned = grid(n_components=(128, 256), n_nonzero_coefs=(4, 8), whiten_alpha=(1.0, 10.0))
+    tuned = grid(n_components=(128, 256), n_nonzero_coefs=(4, 8), whiten_shrinkage=(1.0, 10.0))
     both = (False, True)
     return [
         Method("logistic semantic matching", semantic(make_logistic), grid(c=(0.001, 0.01, 0.1, 1.0), product=both)),
         Method("RBF-SVM semantic matching", semantic(make_svc), grid(c=(1.0, 10.0), width=(0.3, 1.0), product=both)),
         Method("matcher, one dictionary", matcher(True, n_jobs, n_dictionaries=1), seeded=True),
         Method("matcher, defaults", matcher(True, n_jobs), seeded=True),
-        Method("matcher, mapped", matcher(True, n_jobs, coupling="mapped"), seeded=True),
-        Method("matcher, mapped, views of different samples", unpaired(n_jobs), seeded=True),
+        Method("matcher, semi-coupled", matcher(True, n_jobs, semi_coupled=True), seeded=True),
+        Method("matcher, semi-coupled, views of different samples", unpaired(n_jobs), seeded=True),
         Method("matcher, tuned, 20 dictionaries", matcher(True, n_jobs, n_dictionaries=20), tuned, seeded=True),
     ]
 

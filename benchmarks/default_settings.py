@@ -78,7 +78,13 @@ def main() -> None:
             results, seconds = [], []
             for seed in range(1 if "sequential" in name else N_SEEDS):
                 learner = CoupledDictionaryLearning(
-                    256, n_nonzero_coefs=limit, tol=tol, n_jobs=-1, random_state=seed, refit=False, **settings
+                    256,
+                    n_nonzero_coefs=limit,
+                    tol=tol,
+                    n_jobs=-1,
+                    random_state=seed,
+                    predictor="dictionary",
+                    **settings,
                 ).fit(train)
                 results.append(quality(held_out, learner.components_, limit, tol))
                 seconds.append(learner.history_[-1]["seconds"])

@@ -220,7 +220,7 @@ def speed() -> None:
             entries.append(Entry(f"{side} x {side}, {jobs} threads", call, threads=jobs))
     timings = measure(entries, repeats=5)
     rows = [[t.name, f"{t.median:.2f} s", f"{1e6 * t.median / int(t.name.split()[0]) ** 2:.2f} s"] for t in timings]
-    print(table(["colour pair", "median of 5", "a megapixel"], rows), end="\n\n")
+    print(table(["colour pair", "median of 5", "per megapixel"], rows), end="\n\n")
 
 
 def large() -> None:

@@ -7,7 +7,7 @@ limits, the same number of threads and float64; peers get the views side by side
 * ``quality``: seconds until a learner reaches the held-out quality of 30 plain iterations, and its final quality;
 * ``unused``: held-out quality and dead atoms for each rule for unused atoms;
 * ``memory``: peak memory beyond the input, for few and for many samples;
-* ``identity``: the same bits for any number of threads, and for the same seed.
+* ``identity``: the same bits for any number of threads, and for the same seed; digests to compare versions by.
 
 It prints tables and writes a JSON file and a plot of quality against time. Our learner keeps the norm of each atom
 at 1 in every view, as the paper does; the peers keep that of the stacked atom, which leaves them more freedom. Where

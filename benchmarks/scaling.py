@@ -201,16 +201,16 @@ def measure_tasks(n_tasks: int = 2000) -> float:
 
 def measure_traffic() -> tuple[int, int]:
     """Return the bytes of the sums of a block, which go up the tree, and of the dictionary, which goes to workers."""
-    from coupledict._blocks import Piece
-    from coupledict._data import block_statistics
-    from coupledict._pursuit import Recipe
+    from coupledict.coding.coder import Recipe
+    from coupledict.coding.rule import CodingRule
+    from coupledict.coding.samples import Piece
+    from coupledict.data.block_work import EVERYTHING, block_sums
+    from coupledict.parallel.jobs import Threads
 
     X = next(make_samples(2000))
     atoms = np.random.default_rng(1).standard_normal((N_ATOMS, N_FEATURES)).astype(np.float32)
-    recipe = Recipe([atoms], np.ones(1), X.dtype, N_NONZERO, None, "omp", len(X))
-    found = block_statistics(
-        recipe.coder(1), [X], Piece(0, 0, len(X)), X.dtype, n_worst=0, sources=None, targets=None, n_jobs=1
-    )
+    recipe = Recipe([atoms], np.ones(1), X.dtype, CodingRule(N_NONZERO), len(X))
+    found = block_sums(recipe.coder(1), [X], Piece(0, 0, len(X)), X.dtype, Threads(), EVERYTHING)
     return len(pickle.dumps(found, protocol=5)), len(pickle.dumps(recipe, protocol=5))
 
 

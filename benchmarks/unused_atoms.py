@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 from _data import centred_patches
 
-from coupledict import LETTER, CoupledDictionaryLearning, sparse_encode
+from coupledict import PAPER, CoupledDictionaryLearning, sparse_encode
 from coupledict.experiments.sources import data_directory, load_images
 
 CASES: tuple[tuple[str, int, float | None], ...] = (
@@ -35,7 +35,7 @@ def main() -> None:
     train, held_out = patches[:N_TRAIN], patches[N_TRAIN:]
     for title, limit, tol in CASES:
         for rule in RULES:
-            settings = {**LETTER, "unused_atoms": rule}
+            settings = {**PAPER, "unused_atoms": rule}
             learner = CoupledDictionaryLearning(
                 256, n_nonzero_coefs=limit, tol=tol, max_iter=N_ITERATIONS, n_jobs=-1, random_state=0, **settings
             ).fit([train])
@@ -45,7 +45,7 @@ def main() -> None:
             likeness = np.abs(atoms @ atoms.T) - np.eye(len(atoms))
             unused = [record["unused"] for record in learner.history_]
             print(
-                f"{title:<10} {rule:<6} {codes.nnz / len(held_out):7.3f} atoms a patch, RMS error {rms:7.3f};"
+                f"{title:<10} {rule:<6} {codes.nnz / len(held_out):7.3f} atoms per patch, RMS error {rms:7.3f};"
                 f" unused in iterations 1, 5, 9, .. {unused[::4]} and last {unused[-1]};"
                 f" {np.count_nonzero(likeness.max(axis=1) > 0.99)} atoms with a twin"
             )

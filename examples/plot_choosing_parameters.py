@@ -2,7 +2,7 @@
 Choosing T, tol and K
 =====================
 
-Three numbers decide what a dictionary can do: the atoms a sample may use (T, ``n_nonzero_coefs``), the error at which
+Three numbers decide what a dictionary can do: the most atoms per sample (T, ``n_nonzero_coefs``), the error at which
 coding stops (``tol``, a squared norm), and the number of atoms there are (K, ``n_components``). More atoms explain
 training samples better. What counts is how well they explain samples that were held out, and what they are for.
 """
@@ -19,7 +19,7 @@ SIDE = 8
 
 
 def patches_of(picture, n_patches, seed):
-    patches = extract_patches(picture, (SIDE, SIDE), n_patches=n_patches, random_state=seed).reshape(-1, SIDE**2)
+    patches = extract_patches(picture, (SIDE, SIDE), max_patches=n_patches, random_state=seed).reshape(-1, SIDE**2)
     return patches - patches.mean(axis=1, keepdims=True)
 
 
@@ -68,7 +68,7 @@ for factor in factors:
     codes = learner.transform(patches - means)
     result = assemble_patches((codes @ learner.components_ + means).reshape(-1, SIDE, SIDE), clean.shape)
     panels[factor] = result, float(np.sqrt(np.mean((result - clean) ** 2))), codes.nnz / len(patches)
-    print(f"tol = {factor} p s^2: {panels[factor][2]:.2f} atoms a patch, RMS error {panels[factor][1]:.1f}")
+    print(f"tol = {factor} p s^2: {panels[factor][2]:.2f} atoms per patch, RMS error {panels[factor][1]:.1f}")
 
 figure, (error_axis, *image_axes) = plt.subplots(
     1, 4, figsize=(14, 3.6), width_ratios=[1.4, 1, 1, 1], layout="constrained"

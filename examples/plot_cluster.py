@@ -33,7 +33,7 @@ SIDE, CHUNK = 8, 4096  # 10,000 to 1,000,000 samples a chunk are good for real w
 folder = tempfile.TemporaryDirectory()
 pictures = [picture.astype(np.float32) for picture in (data.camera(), data.brick(), data.grass(), data.gravel())]
 both = [np.dstack([picture, gaussian_filter(picture, 1.5)]) for picture in pictures]
-patches = np.concatenate([extract_patches(pair, (SIDE, SIDE), n_patches=10_000, random_state=0) for pair in both])
+patches = np.concatenate([extract_patches(pair, (SIDE, SIDE), max_patches=10_000, random_state=0) for pair in both])
 np.random.default_rng(0).shuffle(patches)
 stores = [str(Path(folder.name) / f"{name}.zarr") for name in ("sharp", "blurred")]
 for v, store in enumerate(stores):
@@ -54,7 +54,7 @@ learner.fit(views, checkpoint=checkpoint)
 print(f"{sum(client.nthreads().values())} threads; views {[view.shape for view in views]}")
 print(f"explains {learner.score(views):.4f} of the energy")
 codes = learner.transform(views)  # a Dask array with sparse chunks: nothing is computed yet
-print(f"the first codes: {codes[:1000].compute().nnz / 1000:.2f} atoms a sample")
+print(f"the first codes: {codes[:1000].compute().nnz / 1000:.2f} atoms per sample")
 client.close()
 folder.cleanup()
 

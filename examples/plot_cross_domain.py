@@ -27,8 +27,8 @@ labelled, whole, test = order[:600], order[600:1200], order[1200:]
 upper, lower = X[:, :32], X[:, 32:]
 
 train = np.concatenate([labelled, whole])
-views = [upper[train], lower[train].copy()]
-views[1][: len(labelled)] = np.nan
+views = {"upper": upper[train], "lower": lower[train].copy()}
+views["lower"][: len(labelled)] = np.nan
 labels = np.concatenate([y[labelled], np.full(len(whole), -1)])
 model = CoupledClassifier(unlabeled=-1, n_jobs=2, random_state=0).fit(views, labels)
 
@@ -44,9 +44,9 @@ nearest = KNeighborsClassifier(5).fit(cca.transform(halves[0][labelled]), y[labe
 found = {
     "lower taken for upper": direct.predict(lower[test]),
     "CCA and nearest neighbours": nearest.predict(cca.transform(halves[0][test], halves[1][test])[1]),
-    "coupled, lower half given": model.predict([None, lower[test]]),
-    "coupled, upper half given": model.predict([upper[test], None]),
-    "coupled, both halves given": model.predict([upper[test], lower[test]]),
+    "coupled, lower half given": model.predict({"lower": lower[test]}),
+    "coupled, upper half given": model.predict({"upper": upper[test]}),
+    "coupled, both halves given": model.predict({"upper": upper[test], "lower": lower[test]}),
 }
 scores = {name: float(np.mean(guess == y[test])) for name, guess in found.items()}
 

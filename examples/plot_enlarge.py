@@ -29,7 +29,7 @@ small = imresize(large, 1 / SCALE)
 results = {"pixels": small.repeat(SCALE, axis=0).repeat(SCALE, axis=1), "bicubic": imresize(small, SCALE)}
 others = [data.astronaut(), data.coffee(), data.camera(), data.rocket()]
 for method in ("coupled", "anchored"):
-    model = SuperResolution(SCALE, method=method, n_components=256, n_samples=60_000, n_jobs=2, random_state=0)
+    model = SuperResolution(SCALE, method=method, n_components=256, max_samples=60_000, n_jobs=2, random_state=0)
     model.fit(others)
     began = time.perf_counter()
     results[method] = model.upscale(small)

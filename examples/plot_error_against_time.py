@@ -4,8 +4,8 @@ Error against time
 
 How long does it take to learn a good dictionary? The default, the paper's method, approximate K-SVD, the method of
 optimal directions and online learning start from the same patches. The paper's second experiment asks this with a
-tolerance; here the number of atoms a patch is limited, so that one number tells who is ahead. ``coupledict reproduce``
-runs the whole experiment, with repeats and other packages.
+tolerance; here the number of atoms per patch is limited, so that one number tells who is ahead.
+``coupledict reproduce`` runs the whole experiment, with repeats and other packages.
 """
 
 import time
@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from skimage import data
 
-from coupledict import LETTER, CoupledDictionaryLearning, DictionaryLearning, sparse_encode
+from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, sparse_encode
 from coupledict.images import extract_patches
 from coupledict.plotting import COLOURS, MARKERS
 
@@ -27,7 +27,7 @@ SIDE, N_ATOMS, T = 8, 256, 5
 
 def patches_of(pictures, n_patches, seed):
     found = [
-        extract_patches(picture.astype(np.float32), (SIDE, SIDE), n_patches=n_patches, random_state=seed)
+        extract_patches(picture.astype(np.float32), (SIDE, SIDE), max_patches=n_patches, random_state=seed)
         for picture in pictures
     ]
     flat = np.concatenate(found).reshape(-1, SIDE**2)
@@ -47,16 +47,15 @@ train, held_out = patches_of(pictures, 4000, seed=0), patches_of(pictures, 1000,
 def watch(learner, samples):
     """Return the seconds after each iteration, and the dictionaries."""
     seen = []
-    learner.set_params(callback=lambda state: seen.append([atoms.copy() for atoms in state.components]))
+    learner.set_params(callback=lambda progress: seen.append(progress.components[0]))
     learner.fit(samples)
-    return [record["seconds"] for record in learner.history_], [views[0] for views in seen]
+    return [record["seconds"] for record in learner.history_], seen
 
 
 common = {"n_nonzero_coefs": T, "n_jobs": 2, "random_state": 0}
-letter = {name: value for name, value in LETTER.items() if name not in common}
 runs = {
     "default": watch(DictionaryLearning(N_ATOMS, max_iter=30, **common), train),
-    "the paper's method": watch(CoupledDictionaryLearning(N_ATOMS, max_iter=15, **letter, **common), [train]),
+    "the paper's method": watch(CoupledDictionaryLearning(N_ATOMS, max_iter=15, **PAPER, **common), [train]),
     "approximate K-SVD": watch(
         DictionaryLearning(N_ATOMS, max_iter=15, update="sequential", schedule="constant", **common), train
     ),

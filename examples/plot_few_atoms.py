@@ -26,7 +26,7 @@ SIDE = 8
 
 picture = data.camera()[60:316, 120:376].astype(np.float32)
 atoms = dct_dictionary((SIDE, SIDE), 256).astype(np.float32)
-patches = extract_patches(picture, (SIDE, SIDE)).reshape(-1, SIDE**2)
+patches = extract_patches(picture, SIDE).reshape(-1, SIDE**2)
 means = patches.mean(axis=1, keepdims=True)
 
 results = {}
@@ -39,7 +39,7 @@ for pursuit in ("omp", "ols"):
         rebuilt = assemble_patches((codes @ atoms + means).reshape(-1, SIDE, SIDE), picture.shape)
         error = float(np.sqrt(np.mean((rebuilt - picture) ** 2)))
         results[pursuit, n_nonzero] = rebuilt, error
-        print(f"  {pursuit.upper()}, {n_nonzero} atoms a patch: RMS error {error:5.2f}, {1e3 * seconds:5.0f} ms")
+        print(f"  {pursuit.upper()}, {n_nonzero} atoms per patch: RMS error {error:5.2f}, {1e3 * seconds:5.0f} ms")
 
 # %%
 # What a few atoms show, and what they miss
@@ -51,7 +51,7 @@ figure, axes = plt.subplots(2, len(limits), figsize=(12, 6.6), layout="constrain
 for column, n_nonzero in enumerate(limits):
     rebuilt, error = results["omp", n_nonzero]
     axes[0, column].imshow(rebuilt, cmap="gray", vmin=0, vmax=255)
-    axes[0, column].set_title(f"{n_nonzero} atom{'s' * (n_nonzero > 1)} a patch\nRMS error {error:.1f}")
+    axes[0, column].set_title(f"{n_nonzero} atom{'s' * (n_nonzero > 1)} per patch\nRMS error {error:.1f}")
     axes[1, column].imshow(rebuilt - picture, cmap="RdBu_r", vmin=-40, vmax=40)
 for axis in axes.flat:
     axis.set_axis_off()
@@ -65,9 +65,9 @@ for axis in axes.flat:
 errors = {pursuit: np.array([results[pursuit, limit][1] for limit in limits]) for pursuit in ("omp", "ols")}
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(limits, errors["omp"], "o-", color=COLOURS[0])
-left.set(xlabel="atoms a patch", ylabel="RMS error of OMP (grey values)", xticks=limits, ylim=(0, None))
+left.set(xlabel="atoms per patch", ylabel="RMS error of OMP (grey values)", xticks=limits, ylim=(0, None))
 right.plot(limits, 100 * (1 - errors["ols"] / errors["omp"]), "s-", color=COLOURS[1])
-right.set(xlabel="atoms a patch", ylabel="error of OLS below that of OMP, %", xticks=limits)
+right.set(xlabel="atoms per patch", ylabel="error of OLS below that of OMP, %", xticks=limits)
 for axis in (left, right):
     axis.grid(alpha=0.3)
 plt.show()

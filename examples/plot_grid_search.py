@@ -83,7 +83,7 @@ for (i, j), score in np.ndenumerate(scores):
     axis.text(j, i, f"{score:.2f}", ha="center", va="center", color="white" if dark else "black")
 axis.set_xticks(range(len(limits)), limits)
 axis.set_yticks(range(len(sizes)), sizes)
-axis.set(xlabel="atoms a sample (T)", ylabel="atoms in the dictionary (K)")
+axis.set(xlabel="atoms per sample (T)", ylabel="atoms in the dictionary (K)")
 figure.colorbar(shown, label="variance of the second view predicted\n(mean of three folds)")
 
 # %%

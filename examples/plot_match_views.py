@@ -44,8 +44,8 @@ print(f"by chance: first for {1 / len(held):.1%}, among the first ten for {10 / 
 
 N_BEST, SHOWN = 6, (3, 12, 27, 41, 58, 77)
 
-best = plain.match(*test, n=N_BEST)
-predicted = plain.predict(test[0])
+best = plain.match(*test, n_matches=N_BEST)
+predicted = plain.predict([test[0], None], view=1)
 titles = ["left half", "the truth", "predicted", *(f"match {i + 1}" for i in range(N_BEST))]
 figure, axes = plt.subplots(len(SHOWN), len(titles), figsize=(11, 7.6), layout="constrained")
 for row, number in zip(axes, SHOWN, strict=True):

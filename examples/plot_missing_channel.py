@@ -2,9 +2,9 @@
 Predict a missing channel
 =========================
 
-What blue goes with this red and green? Three views of each patch, one a channel, share a sparse code. Dictionaries are
-learned from three photographs; in another one the codes of red and green alone say what blue must be. A linear map of
-the same patches, fitted by ridge regression, is the rival.
+What blue goes with this red and green? Three views of each patch, one per channel, share a sparse code. Dictionaries
+are learned from three photographs; in another one the codes of red and green alone say what blue must be. A linear map
+of the same patches, fitted by ridge regression, is the rival.
 """
 
 import matplotlib.pyplot as plt
@@ -19,14 +19,14 @@ from coupledict.plotting import plot_pairs
 SIDE, BLUE = 6, 2
 
 # %%
-# A view a channel
-# ----------------
+# One view per channel
+# --------------------
 # The mean of red and green is taken away from all three channels: it is known where blue is missing.
 
 
-def channel_patches(picture, n_patches=None):
+def channel_patches(picture, max_patches=None):
     """Return the patches of each channel without the mean of red and green, and that mean."""
-    patches = extract_patches(picture.astype(np.float32), (SIDE, SIDE), n_patches=n_patches, random_state=0)
+    patches = extract_patches(picture.astype(np.float32), SIDE, max_patches=max_patches, random_state=0)
     views = [np.ascontiguousarray(patches[..., c]).reshape(len(patches), -1) for c in range(3)]
     means = (views[0].mean(axis=1, keepdims=True) + views[1].mean(axis=1, keepdims=True)) / 2
     return [view - means for view in views], means
@@ -36,7 +36,8 @@ known = [channel_patches(picture, 15_000)[0] for picture in (data.coffee(), data
 train = [np.concatenate(views) for views in zip(*known, strict=True)]
 learner = CoupledDictionaryLearning(256, n_nonzero_coefs=4, view_weights="balanced", n_jobs=2, random_state=0)
 learner.fit(train)
-rival = Ridge(alpha=1.0).fit(np.hstack(train[:BLUE]), train[BLUE])
+# In float64: neighbouring pixels are so alike that float32 would leave few right digits.
+rival = Ridge(alpha=1.0).fit(np.hstack(train[:BLUE]).astype(np.float64), train[BLUE])
 
 # %%
 # Atoms of three views

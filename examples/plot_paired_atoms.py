@@ -25,7 +25,7 @@ SIDE, N_PATCHES, N_ATOMS = 8, 20_000, 100
 
 sharp = data.camera().astype(np.float32)
 both = np.dstack([sharp, gaussian_filter(sharp, 1.5)])
-patches = extract_patches(both, (SIDE, SIDE), n_patches=N_PATCHES, random_state=0).reshape(N_PATCHES, SIDE**2, 2)
+patches = extract_patches(both, (SIDE, SIDE), max_patches=N_PATCHES, random_state=0).reshape(N_PATCHES, SIDE**2, 2)
 views = [patches[..., v] - patches[..., v].mean(axis=1, keepdims=True) for v in (0, 1)]
 
 # %%

@@ -24,7 +24,7 @@ pictures = {name: getattr(data, name)().astype(np.float32) for name in names}
 
 def chunk_of(name, seed, n_patches=4000):
     """Return two views of patches of a picture: the left and the right half of each patch."""
-    patches = extract_patches(pictures[name], (SIDE, SIDE), n_patches=n_patches, random_state=seed)
+    patches = extract_patches(pictures[name], (SIDE, SIDE), max_patches=n_patches, random_state=seed)
     patches -= patches.mean(axis=(1, 2), keepdims=True)
     return [half.reshape(n_patches, -1) for half in np.split(patches, 2, axis=2)]
 
@@ -55,7 +55,7 @@ print(f"from {12 * 4000:,} samples, of which a few chunks were in memory: {whole
 
 with tempfile.TemporaryDirectory() as folder:
     checkpoint = Path(folder) / "fit.safetensors"
-    stopped = CoupledDictionaryLearning(**parameters, max_iter=12, callback=lambda state: state.iteration == 5)
+    stopped = CoupledDictionaryLearning(**parameters, max_iter=12, callback=lambda progress: progress.completed == 5)
     stopped.fit(chunks, checkpoint=checkpoint)
     resumed = CoupledDictionaryLearning(**parameters, max_iter=12).fit(chunks, resume=checkpoint)
 same = all(np.array_equal(a, b) for a, b in zip(whole.components_, resumed.components_, strict=True))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from coupledict import _reference
+import twins
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Problem:
     def of(cls, Xs, dictionaries, *, n_nonzero_coefs=None, tol=None, pursuit="omp", view_weights=None):
         dtype = np.result_type(np.float32, *(np.asarray(a).dtype for a in (*Xs, *dictionaries)))
         weights = np.ones(len(Xs)) if view_weights is None else view_weights
-        signals, atoms = _reference.stack(Xs, weights), _reference.stack(dictionaries, weights)
+        signals, atoms = twins.stack(Xs, weights), twins.stack(dictionaries, weights)
         if n_nonzero_coefs is None:
             n_nonzero_coefs = atoms.shape[1] if tol is not None else max(1, atoms.shape[1] // 10)
         return cls(signals, atoms, min(n_nonzero_coefs, *atoms.shape), tol, pursuit, dtype)
@@ -40,7 +39,7 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     The order of the choices is not known from a code. It is rebuilt: of the atoms of the code that remain, the best
     one must at every step be as good as the best of the whole dictionary.
     """
-    unit, _ = _reference.unit_atoms(problem.atoms)
+    unit, _ = twins.unit_atoms(problem.atoms)
     size = float(np.linalg.norm(x))
     slack = 300 * problem.eps * size
     if not np.all(np.isfinite(code)):
@@ -53,13 +52,13 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     while len(chosen) < len(support):
         if problem.tol is not None and residual @ residual < problem.tol - slack * np.sqrt(problem.tol):
             return f"it goes on after tol was reached with {len(chosen)} atoms"
-        guards = _reference.guards(problem.dtype, problem.pursuit)
-        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 0.5 * guards[-1])
+        guards = twins.guards(problem.dtype, problem.pursuit)
+        worth = twins.scores(unit, residual, chosen, problem.pursuit, 0.5 * guards[-1])
         rest = [k for k in support if k not in chosen]
         best = max(rest, key=lambda k: worth[k])
-        mine, worth = worth[best], _reference.scores(unit, residual, chosen, problem.pursuit, 2 * guards[0])
+        mine, worth = worth[best], twins.scores(unit, residual, chosen, problem.pursuit, 2 * guards[0])
         # Rounding grows with the worst pivot so far; the fall of OLS also divides by what is left of the atom.
-        left = _reference.remaining_norms(unit, chosen)
+        left = twins.remaining_norms(unit, chosen)
         blur = slack / max(least, problem.eps)
         if problem.pursuit == "ols":
             blur /= max(min(left[best], left[int(np.argmax(worth))]), problem.eps)
@@ -77,7 +76,7 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     if len(support) < problem.limit and not (
         problem.tol is not None and residual @ residual <= problem.tol + slack * np.sqrt(problem.tol)
     ):
-        worth = _reference.scores(unit, residual, chosen, problem.pursuit, 2 * _reference.pivot_guard(problem.dtype))
+        worth = twins.scores(unit, residual, chosen, problem.pursuit, 2 * twins.pivot_guard(problem.dtype))
         if worth.max() > slack:
             return f"it stops at {len(support)} atoms, although atom {worth.argmax()} is worth {worth.max()}"
     return None
@@ -103,7 +102,7 @@ def assert_codes_match(problem: Problem, codes, expected, *, max_ties: float = 0
     allowed = max_ties * len(dense) + 1
     assert len(other) <= allowed, f"{len(other)} of {len(dense)} codes chose other atoms; at most {allowed} may."
     same = np.setdiff1d(np.arange(len(dense)), other)
-    unit, norms = _reference.unit_atoms(problem.atoms)
+    unit, norms = twins.unit_atoms(problem.atoms)
     for i in same:
         support = np.flatnonzero(expected[i])
         if support.size == 0:

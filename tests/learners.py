@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledict import CoupledDictionaryLearning
-from coupledict._loop import Loop
+from coupledict.learning.loop import Loop
 
 UPDATES = ["statistics", "sequential", "ksvd", "mod"]
 WIDTHS = (6, 9, 4)
@@ -34,7 +34,7 @@ def start_of(learner, Xs, monkeypatch):
     """Return the dictionaries that learning starts from."""
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "run", lambda self, *arguments: None)
-        return learner.set_params(refit=False).fit(Xs).components_
+        return learner.set_params(predictor="dictionary").fit(Xs).components_
 
 
 def norms(D):

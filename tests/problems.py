@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from coupledict.coding.coder import Recipe
+from coupledict.coding.rule import CodingRule
+
 
 def smooth_patches(rng, n, side=8):
     """Patches of a random smooth picture, mean-centred: correlated features, as photographs have."""
@@ -18,3 +21,9 @@ def random_dictionary(rng, n_components, n_features):
     """Gaussian atoms with norms between a quarter and four."""
     atoms = rng.standard_normal((n_components, n_features))
     return atoms * 4.0 ** rng.uniform(-1, 1, (n_components, 1)) / np.linalg.norm(atoms, axis=1, keepdims=True)
+
+
+def make_coder(dictionaries, weights, dtype, *, limit=None, tol=None, pursuit="omp", coupling="code", n_samples):
+    """A coder of checked arguments."""
+    rule = CodingRule(limit, tol, pursuit, coupling)
+    return Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples).coder(1)

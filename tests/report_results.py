@@ -81,7 +81,7 @@ def _method(key, name, iterations, seconds, factor):
 
 def _claim(number, holds):
     return {
-        "claim": f"Claim {number} of the letter.",
+        "claim": f"Claim {number} of the paper.",
         "paper": "11 s against 28 s, ratio 2.5",
         "measured": f"{number}.25 s against 13.2 s",
         "holds": holds,
@@ -91,10 +91,10 @@ def _claim(number, holds):
 def _regime(key, title, tol):
     methods = [
         _method("ksvd", "exact K-SVD", 4, 13.26, 1.0),
-        _method("letter", "the letter", 8, 2.86, 1.12),
+        _method("paper", "the paper", 8, 2.86, 1.12),
         _method("default", "coupledict, default", 6, 0.0845, 0.975),
     ]
-    seconds = {"ksvd": 13.26, "letter": None, "default": 0.0512}
+    seconds = {"ksvd": 13.26, "paper": None, "default": 0.0512}
     return {
         "key": key,
         "title": title,
@@ -165,12 +165,12 @@ def make_results(dictionaries=None, seed=0):
             "n_components": len(dictionaries["together"][0]),
             "n_nonzero_coefs": 5,
             "max_iter": 30,
-            "patch_shape": [SIDE, SIDE],
+            "patch_size": [SIDE, SIDE],
             "blur": "The blur map was fitted by least squares.",
             "map_explained": 0.9871,
             **{mode: _mode(dictionaries[mode], rng, 0.61 + k) for k, mode in enumerate(MODES)},
         },
-        "time": [_regime("eps4", "The letter's tolerance", 4.0), _regime("sparse", "A sparse regime", 45.0)],
+        "time": [_regime("eps4", "The paper's tolerance", 4.0), _regime("sparse", "A sparse regime", 45.0)],
         "claims": [_claim(3, None)],
     }
 

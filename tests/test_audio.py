@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from voices import RATE, voice
 
-from coupledict.audio import BandwidthExtension, _frames, _synthesis, log_spectral_distance, narrow_band
+from coupledict.audio import BandwidthExtension, _frames, _prediction, _synthesis, log_spectral_distance, narrow_band
 
 SMALL = {"n_components": 48, "n_nonzero_coefs": 6, "n_dictionaries": 2, "random_state": 0}
 LOW_PASS = firwin(801, 3700, fs=RATE)
@@ -84,9 +84,7 @@ def test_the_low_band_is_the_signal(narrow, wide):
 
 
 def test_the_high_band_comes_at_the_right_time(model, rng, monkeypatch):
-    monkeypatch.setattr(
-        BandwidthExtension, "_predict", lambda self, window, more: np.full((250 + 2 * more, 129), -30.0)
-    )
+    monkeypatch.setattr(_prediction.HighBandPredictor, "predict", lambda self, low: np.full((len(low), 129), -30.0))
     burst = np.zeros(16_000)
     burst[6000:8000] = rng.standard_normal(2000)
     high = oaconvolve(model.extend(burst), HIGH_PASS, "same") ** 2
@@ -285,11 +283,11 @@ def test_narrow_band(truth):
 
 
 def test_most_frames(truth):
-    model = BandwidthExtension(n_components=16, n_nonzero_coefs=2, n_dictionaries=1, n_samples=200, random_state=0)
+    model = BandwidthExtension(n_components=16, n_nonzero_coefs=2, n_dictionaries=1, max_samples=200, random_state=0)
     assert model.fit([truth, truth[:8000]]).n_samples_ == 200
     assert model.fit([truth[:8001]]).n_samples_ == 63
     assert model.fit([np.stack([truth, truth], axis=1)[:8000]]).n_samples_ == 126
-    assert model.set_params(context=0, n_samples=1000).fit([truth[:8000], np.zeros(80_000)]).n_samples_ == 63
+    assert model.set_params(context=0, max_samples=1000).fit([truth[:8000], np.zeros(80_000)]).n_samples_ == 63
 
 
 @pytest.mark.parametrize(
@@ -301,7 +299,7 @@ def test_most_frames(truth):
         ({"n_features": 0}, "n_features to be at least 1"),
         ({"n_details": 0}, "n_details to be at least 1"),
         ({"n_dictionaries": 0}, "n_dictionaries to be at least 1"),
-        ({"n_samples": 0}, "n_samples to be at least 1"),
+        ({"max_samples": 0}, "max_samples to be at least 1"),
         ({"n_components": 10_000}, "at least n_components=10000 frames"),
     ],
 )

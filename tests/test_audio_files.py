@@ -9,10 +9,10 @@ import pytest
 import soundfile
 from voices import voice
 
+import coupledict
 from coupledict import ModelFileError
 from coupledict.audio import BandwidthExtension, _files, _frames, narrow_band
-from coupledict.audio._saving import save
-from coupledict.model_io import read_model, write_model
+from coupledict.files import read_model, write_model
 
 NAMES = ("low_mean_", "projection_", "high_mean_", "basis_")
 
@@ -45,7 +45,7 @@ def test_a_saved_model_extends_to_the_same_bits(model, narrow, tmp_path):
 
 
 def test_half_precision(model, narrow, tmp_path):
-    save(model, tmp_path / "half", half=True)
+    model._to_state(half=True).write(tmp_path / "half")
     model.save(tmp_path / "full")
     assert (tmp_path / "half").stat().st_size < 0.55 * (tmp_path / "full").stat().st_size
     same = BandwidthExtension.load(tmp_path / "half")
@@ -79,7 +79,6 @@ def changing(part, key, value):
     "damage",
     [
         *(without(key) for key in ("projection", "low_atoms", "refitted", "view_weights", "parameters", "constant")),
-        changing("metadata", "estimator", "SuperResolution"),
         changing("metadata", "parameters", {"context": -1}),
         changing("metadata", "parameters", {"context": 1}),
         changing("metadata", "parameters", {"speed": 2}),
@@ -104,6 +103,15 @@ def test_models_that_contradict_themselves(model, tmp_path, damage):
     write_model(path, tensors, metadata)
     with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
         BandwidthExtension.load(path)
+
+
+def test_a_model_of_another_kind(model, tmp_path):
+    tensors, metadata = read_model(_saved(model, tmp_path))
+    write_model(tmp_path / "model", tensors, metadata | {"estimator": "SuperResolution"})
+    with pytest.raises(ModelFileError, match="to hold a BandwidthExtension, got a SuperResolution"):
+        BandwidthExtension.load(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="to hold a complete model, but"):
+        coupledict.load(tmp_path / "model")
 
 
 def test_files_hold_what_extend_returns(model, narrow, source, tmp_path, monkeypatch):
@@ -159,11 +167,11 @@ def test_nothing_is_half_written(model, source, tmp_path, monkeypatch):
     target = tmp_path / "wide.wav"
     target.write_text("before")
 
-    def broken(self, blocks):
+    def broken(self, blocks, n_samples=None):
         yield np.zeros((10, 1))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BandwidthExtension, "extend_blocks", broken)
+    monkeypatch.setattr(BandwidthExtension, "_widen", broken)
     with pytest.raises(KeyboardInterrupt):
         model.extend_file(source, target, force=True)
     assert target.read_text() == "before"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledict import CoupledDictionaryLearning, _pursuit, sparse_encode
+from coupledict import CoupledDictionaryLearning, sparse_encode
+from coupledict.coding import coder as coders
 
 DTYPES = [np.float32, np.float64]
 pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])
@@ -30,7 +31,7 @@ def test_no_error_is_larger_than_its_sample(rng, level, monkeypatch, dtype, purs
     D = slow_waves(24, 20, np.float32).astype(dtype)  # float32 digits: rounding makes them just independent
     X = rng.standard_normal((200 if gram == "stored" else 2, 20)).astype(dtype)
     if gram == "never made":
-        monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", 0)
+        monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", 0)
     codes = sparse_encode(X, D, n_nonzero_coefs=20, pursuit=pursuit)
     assert np.isfinite(codes.data).all()
     sizes = np.linalg.norm(X.astype(float), axis=1)

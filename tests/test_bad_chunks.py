@@ -16,7 +16,8 @@ import zarr
 from learners import make, planted_views
 from waiting import wait_for_threads
 
-from coupledict import DictionaryLearning, _blocks
+from coupledict import DictionaryLearning
+from coupledict.data import blocks
 
 ROWS = 50
 N_CHUNKS = 8
@@ -24,7 +25,7 @@ N_CHUNKS = 8
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(_blocks, "BLOCK_ROWS", ROWS)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", ROWS)
 
 
 def n_threads_now():
@@ -218,7 +219,7 @@ def test_a_view_is_missing_from_one_chunk(chunks):
 
 def test_a_chunk_of_something_else(chunks):
     for wrong, kind, message in [
-        (chunks[0][0], TypeError, "Expected chunk 1 to be a list of arrays, one a view, got ndarray"),
+        (chunks[0][0], TypeError, "Expected chunk 1 to be a list of arrays, one per view, .*got ndarray"),
         ([], ValueError, "Expected chunk 1 to hold at least one view, got none"),
         ([chunks[0][0], np.zeros((50, 0))], ValueError, r"at least one feature, got \[6, 0\]"),
         ([chunks[0][0], np.zeros(50)], ValueError, r"Expected chunk 1\[1\] to have 2 dimensions"),
@@ -238,11 +239,11 @@ def test_arrays_that_do_not_fit_each_other(tmp_path, chunks):
     deep = zarr.create_array(tmp_path / "deep", shape=(400, 3, 3), chunks=(50, 3, 3), dtype="f8")
     words = zarr.create_array(tmp_path / "complex", shape=(400, 3), chunks=(50, 3), dtype="c16")
     learner = fit([one, two])
-    with pytest.raises(ValueError, match=r"the same number of samples in every view, got 400 and 401 \(Xs\[1\]\)"):
+    with pytest.raises(ValueError, match=r"the same number of samples in every view, got 400 and 401 \(X\[1\]\)"):
         fit([one, longer])
-    with pytest.raises(ValueError, match=r"Expected Xs\[1\] to have 2 dimensions, got shape \(400, 3, 3\)"):
+    with pytest.raises(ValueError, match=r"Expected X\[1\] to have 2 dimensions, got shape \(400, 3, 3\)"):
         fit([one, deep])
-    with pytest.raises(TypeError, match=r"Expected Xs\[1\] to hold real numbers.*complex128"):
+    with pytest.raises(TypeError, match=r"Expected X\[1\] to hold real numbers.*complex128"):
         fit([one, words])
     with pytest.raises(
         ValueError, match=r"Expected views of \[6, 9\] features, as their dictionaries have, got \[9, 6\]"
@@ -319,7 +320,7 @@ def test_a_damaged_zarr_chunk(tmp_path, chunks, n_jobs):
     (tmp_path / "1" / "c" / "6" / "0").write_bytes(b"no compressed chunk")
     before = digest(tmp_path)
     for act in (lambda X: fit(X, n_jobs=n_jobs), learner.transform, learner.score):
-        with pytest.raises(OSError, match=r"Could not read chunk 6 \(samples 300 to 349\) of Xs\[1\]: "):
+        with pytest.raises(OSError, match=r"Could not read chunk 6 \(samples 300 to 349\) of X\[1\]: "):
             act(given)
     assert digest(tmp_path) == before
 
@@ -345,7 +346,7 @@ def test_a_truncated_hdf5_file(tmp_path, chunks):
         given = [file["0"], file["1"]]
         os.truncate(path, path.stat().st_size // 2)
         before = digest(tmp_path)
-        with pytest.raises(OSError, match=r"Could not read chunk \d \(samples \d+ to \d+\) of Xs\[\d\]: "):
+        with pytest.raises(OSError, match=r"Could not read chunk \d \(samples \d+ to \d+\) of X\[\d\]: "):
             fit(given, n_jobs=2)
     assert digest(tmp_path) == before
     with pytest.raises(OSError, match="truncated"):
@@ -355,9 +356,10 @@ def test_a_truncated_hdf5_file(tmp_path, chunks):
 TRUNCATED = """
     import os, sys
     import numpy as np
-    from coupledict import DictionaryLearning, _blocks
+    from coupledict import DictionaryLearning
+    from coupledict.data import blocks
 
-    _blocks.BLOCK_ROWS, _blocks.LARGE_BYTES = 1000, 0
+    blocks.BLOCK_ROWS, blocks.LARGE_BYTES = 1000, 0
     X = np.load(sys.argv[1], mmap_mode="r")
     learner = DictionaryLearning(8, n_nonzero_coefs=1, max_iter=2, random_state=0).fit(X)
     os.truncate(sys.argv[1], 3 * os.path.getsize(sys.argv[1]) // 4)
@@ -393,5 +395,5 @@ def test_an_array_that_gives_too_few_rows(chunks):
         def __getitem__(self, rows):
             return np.zeros((min(rows.stop, 330) - rows.start, 6))
 
-    with pytest.raises(OSError, match=r"Expected chunk 6 of Xs\[0\] to have shape \(50, 6\), got \(30, 6\)\."):
+    with pytest.raises(OSError, match=r"Expected chunk 6 of X\[0\] to have shape \(50, 6\), got \(30, 6\)\."):
         fit([Short()])

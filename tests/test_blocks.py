@@ -10,18 +10,26 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import twins
+import twins_of_updates as twin
 from hypothesis import given
 from hypothesis import strategies as st
 from problems import random_dictionary
 from waiting import PATIENCE, count_threads, wait_for_threads, wait_until
 
-from coupledict import _reference
-from coupledict import _reference_updates as twin
-from coupledict._blocks import Piece, check_finite, find_blocks
-from coupledict._data import Blocked, InMemory, TreeSum, even_shares, spread
-from coupledict._passes import RUN_AHEAD, Stopped, in_order
-from coupledict._pursuit import Recipe
-from coupledict._schedule import Order
+from coupledict.coding.coder import Recipe
+from coupledict.coding.rule import CodingRule
+from coupledict.coding.samples import Piece, check_finite
+from coupledict.data.block_work import Wanted
+from coupledict.data.blocked import Blocked
+from coupledict.data.blocks import find_blocks
+from coupledict.data.memory import InMemory
+from coupledict.data.order import Order
+from coupledict.data.pieces import even_shares, spread
+from coupledict.data.tree import TreeSum
+from coupledict.parallel.cancel import Cancelled, CancelToken
+from coupledict.parallel.jobs import Threads
+from coupledict.parallel.ordered import RUN_AHEAD, in_order
 
 WIDTHS = (6, 9)
 
@@ -31,7 +39,7 @@ def make_chunks(rng, sizes, widths=WIDTHS, dtype=np.float64):
 
 
 def opened(chunks):
-    return Blocked(find_blocks(chunks, single=False, name="Xs"))
+    return Blocked(find_blocks(chunks, single=False, name="X"))
 
 
 # The tree of sums
@@ -146,10 +154,10 @@ def test_draws(rng, sizes, count):
 def test_statistics_equal_the_twin(rng, dtype, n_jobs):
     chunks = make_chunks(rng, [40, 0, 700, 1, 90, 33], dtype=dtype)
     dictionaries, weights = [random_dictionary(rng, 20, p).astype(dtype) for p in WIDTHS], np.array([0.5, 2.0])
-    recipe = Recipe(dictionaries, weights, np.dtype(dtype), n_nonzero=3, tol=None, pursuit="omp", n_samples=864)
-    found = opened(chunks).statistics(recipe, None, n_jobs, n_worst=7)
+    recipe = Recipe(dictionaries, weights, np.dtype(dtype), CodingRule(3), 864)
+    found = opened(chunks).sum_codes(recipe, None, Threads(n_jobs), Wanted(n_worst=7))
     Xs = [np.concatenate(view) for view in zip(*chunks, strict=True)]
-    codes = _reference.sparse_encode(Xs, dictionaries, n_nonzero_coefs=3, view_weights=weights, dtype=dtype)
+    codes = twins.sparse_encode(Xs, dictionaries, n_nonzero_coefs=3, view_weights=weights, dtype=dtype)
     A, Bs = twin.statistics(Xs, codes)
     left = sum(w * np.sum((X - codes @ D) ** 2, axis=1) for w, X, D in zip(weights, Xs, dictionaries, strict=True))
     tolerance = 2e-5 if dtype == np.float32 else 1e-12
@@ -163,7 +171,7 @@ def test_statistics_equal_the_twin(rng, dtype, n_jobs):
     worst = np.argsort(-left)[:7]
     np.testing.assert_allclose(found.worst.energy, left[worst], rtol=1e-4)
     np.testing.assert_array_equal(found.worst.rows[1], Xs[1][worst])
-    alone = opened(chunks).statistics(recipe, None, 1, n_worst=7)
+    alone = opened(chunks).sum_codes(recipe, None, Threads(), Wanted(n_worst=7))
     np.testing.assert_array_equal(found.sums[0].a, alone.sums[0].a)
     np.testing.assert_array_equal(found.sums[0].b, alone.sums[0].b)
 
@@ -171,13 +179,13 @@ def test_statistics_equal_the_twin(rng, dtype, n_jobs):
 def test_a_part_of_the_samples(rng):
     chunks = make_chunks(rng, [40, 50])
     dictionaries = [random_dictionary(rng, 20, p) for p in WIDTHS]
-    recipe = Recipe(dictionaries, np.ones(2), np.dtype(float), n_nonzero=3, tol=None, pursuit="omp", n_samples=90)
-    found = opened(chunks).statistics(recipe, [Piece(0, 5, 20), Piece(1, 0, 3)], 2)
+    recipe = Recipe(dictionaries, np.ones(2), np.dtype(float), CodingRule(3), 90)
+    found = opened(chunks).sum_codes(recipe, [Piece(0, 5, 20), Piece(1, 0, 3)], Threads(2))
     views = [np.concatenate([chunks[0][v][5:20], chunks[1][v][:3]]) for v in (0, 1)]
-    expected = InMemory(views).statistics(recipe, None, 1)
+    expected = InMemory(views).sum_codes(recipe, None, Threads())
     np.testing.assert_allclose(found.sums[0].b, expected.sums[0].b, rtol=1e-12, atol=1e-12)
     assert found.n_samples == 18
-    nothing = opened([[view[:0] for view in chunks[0]]]).statistics(recipe, None, 2)
+    nothing = opened([[view[:0] for view in chunks[0]]]).sum_codes(recipe, None, Threads(2))
     assert (nothing.n_samples, nothing.energy, nothing.sums[0].a.any()) == (0, 0.0, False)
 
 
@@ -186,7 +194,7 @@ def test_energies_of_the_views(rng):
     chunks[2] = [np.round(10 * view).astype(np.int16) for view in chunks[2]]
     expected = [np.mean(np.sum(np.concatenate(view) ** 2, axis=1)) for view in zip(*chunks, strict=True)]
     for n_jobs in (1, 3):
-        np.testing.assert_allclose(opened(chunks).mean_energies(n_jobs), expected, rtol=1e-14)
+        np.testing.assert_allclose(opened(chunks).mean_energies(Threads(n_jobs)), expected, rtol=1e-14)
 
 
 def test_many_bad_rows_are_counted():
@@ -200,7 +208,7 @@ def test_many_bad_rows_are_counted():
 
 
 def flag():
-    return np.zeros(1, np.int32)
+    return CancelToken()
 
 
 @pytest.fixture
@@ -295,7 +303,7 @@ def test_an_error_comes_when_it_is_due(no_thread_left, n_threads, take_part, whe
     with pytest.raises(RuntimeError, match="task 7"):
         results.extend(in_order(work, tasks(), n_threads, stop, take_part=take_part))
     assert results == list(range(7))
-    assert stop[0] == 1
+    assert stop.cancelled
 
 
 @both_ways
@@ -312,7 +320,7 @@ def test_leaving_early_ends_all_threads(no_thread_left, n_threads, take_part):
     results = in_order(lambda i: i, tasks(), n_threads, stop, take_part=take_part)
     assert next(results) == 0
     results.close()
-    assert stop[0] == 1
+    assert stop.cancelled
     del results
     assert closed, "the user's iterator is closed, too"
 
@@ -329,15 +337,16 @@ def test_a_pass_within_a_pass(no_thread_left, n_threads, take_part):
         return i
 
     with pytest.raises(RuntimeError, match="two"):
-        list(in_order(fail, range(50), n_threads, stop, take_part=take_part, nested=True))
-    assert stop[0] == 0
+        list(in_order(fail, range(50), n_threads, CancelToken(stop), take_part=take_part))
+    assert not stop.cancelled
 
     def stop_at_two(i):
-        stop[0] |= i == 2
+        if i == 2:
+            stop.cancel()
         return i
 
-    with pytest.raises(Stopped):
-        list(in_order(stop_at_two, range(50), n_threads, stop, take_part=take_part, nested=True))
+    with pytest.raises(Cancelled):
+        list(in_order(stop_at_two, range(50), n_threads, CancelToken(stop), take_part=take_part))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -348,10 +357,10 @@ def test_memory_is_that_of_a_few_blocks(n_jobs):
         return ([np.full((2048, 64), 1.0 + i)] for i in range(40))
 
     data = opened(chunks)
-    recipe = Recipe([np.eye(64)], np.ones(1), np.dtype(float), n_nonzero=1, tol=None, pursuit="omp", n_samples=81_920)
+    recipe = Recipe([np.eye(64)], np.ones(1), np.dtype(float), CodingRule(1), 81_920)
     tracemalloc.start()
     try:
-        found = data.statistics(recipe, None, n_jobs)
+        found = data.sum_codes(recipe, None, Threads(n_jobs))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

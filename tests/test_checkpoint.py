@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 import coupledict
 from coupledict import DictionaryLearning, ModelFileError
-from coupledict.model_io import read_model, write_model
+from coupledict.files.models import read_model, write_model
 
 N_ITER = 5
 
@@ -40,7 +40,7 @@ class Killed(Exception):  # noqa: N818
 
 def kill_at(iteration):
     def callback(state):
-        if state.iteration == iteration:
+        if state.completed == iteration:
             raise Killed
 
     return callback
@@ -52,14 +52,14 @@ def fit_and_kill(learner, Xs, iteration, **given):
 
 
 def assert_same(one, other):
-    for D, E in zip(one._view_components, other._view_components, strict=True):
+    for D, E in zip(one._fitted.components, other._fitted.components, strict=True):
         assert D.dtype == E.dtype
         np.testing.assert_array_equal(D, E)
     assert without_times(one.history_) == without_times(other.history_)
     assert one.n_iter_ == other.n_iter_
     assert one.n_features_in_ == other.n_features_in_
-    np.testing.assert_array_equal(one.view_weights_, other.view_weights_)
-    refits, others = getattr(one, "_refitted", {}), getattr(other, "_refitted", {})
+    np.testing.assert_array_equal(one._fitted.weights, other._fitted.weights)
+    refits, others = getattr(one, "predictors_", {}), getattr(other, "predictors_", {})
     assert refits.keys() == others.keys()
     for sources, targets in refits.items():
         assert targets.keys() == others[sources].keys()
@@ -102,7 +102,7 @@ def test_resumed_after_every_iteration(path, views, case, chunked):
     for iteration in range(1, expected.n_iter_ + 1):
         fit_and_kill(fresh(), Xs, iteration, checkpoint=path)
         seen = []
-        resumed = fresh(n_jobs=2, random_state=None, callback=lambda state, seen=seen: seen.append(state.iteration))
+        resumed = fresh(n_jobs=2, random_state=None, callback=lambda state, seen=seen: seen.append(state.completed))
         resumed.fit(Xs, resume=path)
         assert seen == list(range(iteration + 1, expected.n_iter_ + 1)), "what was done is not done again"
         assert_same(expected, resumed)
@@ -155,12 +155,12 @@ def iteration_of(path):
 def test_every_few_iterations(path, views):
     seen = []
     learner = make(max_iter=8, callback=lambda state: seen.append(iteration_of(path)))
-    learner.fit(views, checkpoint=path, every=3)
+    learner.fit(views, checkpoint=path, checkpoint_every=3)
     assert seen == [None, None, 3, 3, 3, 6, 6, 8]
     expected = make(max_iter=8).fit(views)
     assert_same(expected, learner)
     for iteration in (4, 5, 7):
-        fit_and_kill(make(max_iter=8), views, iteration, checkpoint=path, every=3)
+        fit_and_kill(make(max_iter=8), views, iteration, checkpoint=path, checkpoint_every=3)
         assert iteration_of(path) == iteration // 3 * 3
         assert_same(expected, make(max_iter=8).fit(views, resume=path))
 
@@ -183,14 +183,14 @@ def test_a_finished_fit_has_nothing_to_do(path, views, parameters):
 
 
 def test_a_callback_that_stops(path, views):
-    stopped = make(callback=lambda state: state.iteration == 2).fit(views, checkpoint=path)
+    stopped = make(callback=lambda state: state.completed == 2).fit(views, checkpoint=path)
     assert stopped.n_iter_ == 2
     assert_same(make().fit(views), make().fit(views, resume=path))
 
 
 def test_an_interrupt(path, views):
     def interrupt(state):
-        if state.iteration == 2:
+        if state.completed == 2:
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="The fit was interrupted; the model is that of iteration 2 of 4"):
@@ -200,8 +200,8 @@ def test_an_interrupt(path, views):
 
 def test_what_may_differ(path, views):
     fit_and_kill(make(), views, 2, checkpoint=path)
-    resumed = make(n_jobs=2, verbose=0, refit=False, random_state=None).fit(views, resume=path)
-    assert resumed._refitted == {}
+    resumed = make(n_jobs=2, verbose=0, predictor="dictionary", random_state=None).fit(views, resume=path)
+    assert resumed.predictors_ == {}
     np.testing.assert_array_equal(resumed.components_[0], make().fit(views).components_[0])
 
 
@@ -232,9 +232,9 @@ def test_a_checkpoint_is_a_model(path, views, dtype):
             assert E.dtype == dtype
             np.testing.assert_array_equal(D, E)
         assert model.history_ == state.history
-        assert model.n_iter_ == state.iteration
+        assert model.n_iter_ == state.completed
         assert model.predict([views[0], None], view=1).shape == views[1].shape
-        assert model.partial_fit(views).n_iter_ == state.iteration + 1
+        assert model.partial_fit(views).n_iter_ == state.completed + 1
     X = views[0]
     fit_and_kill(DictionaryLearning(8, n_nonzero_coefs=2, random_state=0), X, 3, checkpoint=path)
     assert coupledict.load(path).transform(X).shape == (330, 8)
@@ -251,9 +251,9 @@ def test_bad_arguments(tmp_path, path, views):
     refuse(FileNotFoundError, r"Expected the folder '.*none' for the checkpoint to exist\. Make it\.",
            checkpoint=tmp_path / "none" / "x")  # fmt: skip
     refuse(IsADirectoryError, "Expected the name of a file for the checkpoint, got the folder", checkpoint=tmp_path)
-    refuse(ValueError, "Expected every to be at least 1, got 0", checkpoint=path, every=0)
-    refuse(TypeError, "Expected every to be an integer, got 1.5", checkpoint=path, every=1.5)
-    refuse(ValueError, "Expected a name for the checkpoint with every=3, got checkpoint=None", every=3)
+    refuse(ValueError, "Expected checkpoint_every to be at least 1, got 0", checkpoint=path, checkpoint_every=0)
+    refuse(TypeError, "Expected checkpoint_every to be an integer, got 1.5", checkpoint=path, checkpoint_every=1.5)
+    refuse(ValueError, "Expected a name for the checkpoint with checkpoint_every=3, got", checkpoint_every=3)
     refuse(FileNotFoundError, "none", resume=tmp_path / "none")
     assert list(tmp_path.iterdir()) == []
 
@@ -349,7 +349,7 @@ def test_files_that_lie(path, views, change):
     place = metadata if next(iter(change)) in metadata else metadata["checkpoint"]
     place.update(change)
     write_model(path, tensors, metadata)
-    with pytest.raises(ModelFileError, match="to hold a complete checkpoint, but"):
+    with pytest.raises(ModelFileError, match=r"to hold a complete (checkpoint|model), but"):
         make().fit(views, resume=path)
 
 
@@ -360,7 +360,7 @@ def test_tensors_that_are_missing(path, views):
         if name.startswith("components"):
             continue  # these are for those who take the checkpoint for a model
         write_model(path, {key: array for key, array in tensors.items() if key != name}, metadata)
-        with pytest.raises(ModelFileError, match="to hold a complete checkpoint, but"):
+        with pytest.raises(ModelFileError, match=r"to hold a complete (checkpoint|model), but"):
             make().fit(views, resume=path)
     write_model(path, tensors | {"checkpoint.atoms.1": np.zeros((3, 9))}, metadata)
     with pytest.raises(ModelFileError, match="its arrays do not fit each other"):
@@ -416,7 +416,7 @@ KILLED = """
 
 FULL = """
     def fill(state):
-        if state.iteration == 3:
+        if state.completed == 3:
             size = os.path.getsize(path)
             resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, size // 2))
 
@@ -449,3 +449,14 @@ def test_a_full_disk(path):
     assert same
     assert os.listdir(path.parent) == [path.name]
     assert load_file(path)["checkpoint.atoms.0"].shape == (12, 6)
+
+
+def test_an_early_end_is_written_too(views, tmp_path):
+    """With some iterations between two checkpoints, the last finished one is kept whatever its number."""
+    path = tmp_path / "checkpoint"
+    stopped = make(max_iter=9, callback=lambda progress: progress.completed == 5).fit(
+        views, checkpoint=path, checkpoint_every=3
+    )
+    kept = coupledict.load(path)
+    assert len(kept.history_) == 5
+    np.testing.assert_array_equal(kept.components_[0], stopped.components_[0])

@@ -37,12 +37,12 @@ from coupledict import (
     ModelFileError,
     OnlineDictionaryLearning,
     SparseCoder,
-    _display,
     sparse_encode,
 )
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
+from coupledict.estimators import display
+from coupledict.files.models import read_model, write_model
 from coupledict.matching import CrossModalMatcher
-from coupledict.model_io import read_model, write_model
 from coupledict.views import EachView, Views
 
 
@@ -99,7 +99,7 @@ def test_views_say_what_is_wrong(views):
         both[:3, 2]
     with pytest.raises(ValueError, match=r"same number of samples in every view, got 120 and 7 \(views\[1\]\)"):
         Views([views[0], views[1][:7]])
-    with pytest.raises(TypeError, match="list of arrays, one a view, got ndarray"):
+    with pytest.raises(TypeError, match=r"list of arrays, one per view, .*got ndarray"):
         Views(views[0])
     with pytest.raises(ValueError, match=r"views\[0\] to have 2 dimensions, got shape \(3,\)"):
         Views([[1, 2, 3]])
@@ -207,11 +207,11 @@ def test_each_view_is_scaled_by_itself(views):
     assert scaled.get_feature_names_out()[[0, 4]].tolist() == ["view0__x0", "view1__x0"]
     mixed = EachView([None, StandardScaler()]).fit(views)
     assert mixed.transform(views).views[0] is views[0]
-    with pytest.raises(ValueError, match="Expected 2 transformers, one a view, got 1"):
+    with pytest.raises(ValueError, match="Expected 2 transformers, one per view, got 1"):
         EachView([StandardScaler()]).fit(views)
-    with pytest.raises(ValueError, match=r"Expected 2 views in Xs .*got 1"):
+    with pytest.raises(ValueError, match=r"Expected 2 views in X .*got 1"):
         scaled.transform([views[0]])
-    with pytest.raises(ValueError, match=r"None for Xs\[1\]"):
+    with pytest.raises(ValueError, match=r"None for X\[1\]"):
         EachView(StandardScaler()).fit([views[0], None])
 
 
@@ -268,7 +268,7 @@ def test_codes_as_tables(views, frames, library):
             assert isinstance(found, pl.DataFrame)
     assert clone(learner).fit(views).transform(views).shape == (120, 12)
     with sklearn.config_context(transform_output=library):
-        assert list(make(sparse_output=False).fit(views).transform(Xs=views).columns) == names
+        assert list(make(sparse_output=False).fit(views).transform(X=views).columns) == names
     for other in (OnlineDictionaryLearning(6, sparse_output=False), DictionaryLearning(6, sparse_output=False)):
         given = views[0] if isinstance(other, DictionaryLearning) else views
         found = other.set_output(transform=library).set_params(random_state=0, max_iter=2).fit_transform(given)
@@ -319,7 +319,7 @@ def test_names_are_kept_and_checked(views, frames, library):
             use([tables[0], views[1]])
     np.testing.assert_array_equal(fitted[0].components_[0], make().fit(views).components_[0])
     assert fitted[0].transform([None, tables[1]]).shape == (120, 12)
-    with pytest.raises(ValueError, match=r"^Xs\[1\]: The feature names"):
+    with pytest.raises(ValueError, match=r"^X\[1\]: The feature names"):
         fitted[0].partial_fit([tables[0], other])
     assert make().fit([views[0], tables[1]]).view_feature_names_in_[0] is None
     assert not hasattr(fitted[0].fit(views), "view_feature_names_in_")
@@ -365,7 +365,7 @@ def test_missing_numbers_are_refused(missing):
 )
 def test_columns_that_are_no_numbers_are_named(table):
     message = "to hold real numbers, got column 'colour' of dtype"
-    with pytest.raises(TypeError, match=rf"columns of Xs\[1\] {message}"):
+    with pytest.raises(TypeError, match=rf"columns of X\[1\] {message}"):
         make().fit([np.ones((2, 3)), table])
     for model in (DictionaryLearning(), CoupledClassifier(), SparseRepresentationClassifier()):
         with pytest.raises(TypeError, match=f"columns of X {message}"):
@@ -472,7 +472,7 @@ def test_pictures_are_small_and_only_there_after_the_fit(rng, views):
         assert len(sources(page(model.fit(digits[:200], y[:200])))) == 1
     noise = [rng.standard_normal((300, width)) for width in (3 * 64**2, 64**2, 5000, 1, 2, 1, 1)]
     html = page(SparseCoder(noise))
-    assert len(sources(html)) == _display.MOST_VIEWS
+    assert len(sources(html)) == display.MOST_VIEWS
     assert "and 1 more" in html
     assert len("".join(re.findall('<div class="coupledict-atoms".*', html, re.DOTALL))) < 100_000
 
@@ -483,7 +483,7 @@ def test_a_picture_that_fails_leaves_the_diagram(views):
     assert "CoupledDictionaryLearning" in page(learner)
     assert not sources(page(learner))
     assert not sources(page(SparseCoder([[np.nan, 1.0]])))
-    assert "<script>" not in _display.picture([("<script>", np.eye(9))])
+    assert "<script>" not in display.picture([("<script>", np.eye(9))])
     with sklearn.config_context(display="text"):
         assert not hasattr(learner, "_repr_html_")
         assert "text/html" not in learner._repr_mimebundle_()
@@ -504,7 +504,7 @@ def test_names_of_views_travel_with_the_model(tmp_path, rng):
     for model, use in [
         (learner.fit([frames[0], frames[1].to_numpy()]), lambda same: same.transform([swapped, None])),
         (CoupledClassifier(random_state=0).fit(frames, y), lambda same: same.predict([swapped, None])),
-        (CrossModalMatcher(random_state=0).fit(frames), lambda same: same.predict(swapped)),
+        (CrossModalMatcher(random_state=0).fit(frames), lambda same: same.predict([swapped, None], view=1)),
     ]:
         model.save(path)
         same = coupledict.load(path)

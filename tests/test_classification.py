@@ -26,7 +26,7 @@ from coupledict.classification._scaling import Scaler
     [
         CoupledClassifier(),
         CoupledClassifier(n_dictionaries=1, label_consistency=0.5, head="codes"),
-        CoupledClassifier(n_dictionaries=1, label_weight=0, preprocess=None, alpha=0.1, n_components=20),
+        CoupledClassifier(n_dictionaries=1, label_weight=0, preprocess=None, ridge_alpha=0.1, n_components=20),
     ]
 )
 def test_scikit_learn_compatible(estimator, check):
@@ -73,8 +73,8 @@ def test_several_dictionaries_decide_together(Xy):
     X, y = Xy
     model = make(n_dictionaries=3).fit(X, y)
     assert len(model.learners_) == 3
-    inputs = list(model._inputs((0,), [X]))
-    decided = [head(part) for head, part in zip(model._routes[(0,)].heads, inputs, strict=True)]
+    inputs = list(model._recognizer.inputs((0,), [X]))
+    decided = [head(part) for head, part in zip(model._recognizer.routes[(0,)].heads, inputs, strict=True)]
     assert not np.allclose(decided[0], decided[1])
     np.testing.assert_allclose(model.decision_function(X), np.mean(decided, axis=0), rtol=1e-12)
 
@@ -95,7 +95,7 @@ def test_consistent_atoms_serve_their_class(rng):
     shares = {}
     for consistency in (0.0, 1.0):
         model = make(label_weight=0, label_consistency=consistency, n_nonzero_coefs=1).fit(X, y)
-        views = [model._scalers[0].coded(X), target_codes(y, model.atom_classes_)]
+        views = [model._recognizer.scalers[0].coded(X), target_codes(y, model.atom_classes_)]
         learner = model.learners_[0]
         codes = learner.transform(views[: len(learner.components_)]).tocoo()
         shares[consistency] = np.mean(y[codes.row] == model.atom_classes_[codes.col])
@@ -169,7 +169,7 @@ def test_atoms_start_from_samples_of_their_class(rng):
 def test_decisions_by_hand(Xy):
     """Codes from the features alone, over feature atoms of norm 1, beside the features; then scikit-learn's ridge."""
     X, y = Xy
-    model = make(n_dictionaries=1, alpha=0.01, preprocess="common").fit(X, y)
+    model = make(n_dictionaries=1, ridge_alpha=0.01, preprocess="common").fit(X, y)
     scale = np.sqrt(np.mean(np.sum(X**2, axis=1)))
     coded = np.hstack([X / scale, np.full((150, 1), 0.5)])
     coded /= np.linalg.norm(coded, axis=1, keepdims=True)
@@ -185,7 +185,7 @@ def test_decisions_by_hand(Xy):
 
 def test_learned_label_dictionary_as_it_is(Xy):
     X, y = Xy
-    model = make(n_dictionaries=1, refit=False, head="codes", preprocess=None).fit(X, y)
+    model = make(n_dictionaries=1, head="dictionary", preprocess=None).fit(X, y)
     features, label_atoms = model.learners_[0].components_
     codes = sparse_encode(X, features, n_nonzero_coefs=4)
     np.testing.assert_array_equal(model.encode(X).toarray(), codes.toarray())
@@ -201,7 +201,7 @@ def test_head_leaves_samples_out_as_fitting_without_them_does(rng, shape, alpha)
     weights = rng.uniform(0.5, 2, shape[0])
     head, left_out = fit_head(inputs, targets, weights, alpha)
     centered = inputs - weights @ inputs / weights.sum()
-    penalty = head.alpha * float(weights @ np.mean(centered**2, axis=1))
+    penalty = head.ridge_alpha * float(weights @ np.mean(centered**2, axis=1))
     whole = Ridge(penalty).fit(inputs, targets, sample_weight=weights)
     np.testing.assert_allclose(head(inputs), whole.predict(inputs), atol=1e-8)
     for i in range(0, shape[0], 4):
@@ -214,7 +214,7 @@ def test_penalty_follows_the_noise(rng):
     inputs = rng.standard_normal((200, 20))
     signal = inputs[:, :1].copy()
     strengths = [
-        fit_head(inputs, signal + noise * rng.standard_normal((200, 1)), np.ones(200), "auto")[0].alpha
+        fit_head(inputs, signal + noise * rng.standard_normal((200, 1)), np.ones(200), "auto")[0].ridge_alpha
         for noise in (0.0, 1.0, 30.0)
     ]
     assert strengths[0] < strengths[1] < strengths[2]
@@ -425,16 +425,17 @@ def test_bad_parameters(Xy):
         ({"label_weight": -1}, "label_weight to be a finite number of at least 0"),
         ({"label_consistency": np.inf}, "label_consistency to be a finite number"),
         ({"head": "labels"}, "head to be one of"),
-        ({"alpha": "big"}, "alpha to be a number"),
+        ({"ridge_alpha": "big"}, "ridge_alpha to be a number"),
         ({"preprocess": "whiten"}, "preprocess to be one of"),
-        ({"pursuit": "lasso"}, "pursuit to be 'omp' or 'ols'"),
-        ({"refit": False}, "Use head='codes'"),
-        ({"refit": False, "head": "codes", "alpha": 1.0}, "have no meaning"),
-        ({"refit": False, "head": "codes", "label_weight": 0}, "label_weight above 0"),
+        ({"pursuit": "lasso"}, r"pursuit to be one of \('omp', 'ols'\)"),
+        ({"head": "dictionary", "ridge_alpha": 1.0}, "have no meaning"),
+        ({"head": "dictionary", "class_weight": "balanced"}, "have no meaning"),
+        ({"head": "dictionary", "label_weight": 0}, "label_weight above 0"),
+        ({"callback": 3}, "callback to be None or a callable"),
     ):
         with pytest.raises((ValueError, TypeError), match=words):
             make(**parameters).fit(X, y)
-    for parameters in ({"label_weight": 1.0}, {"label_consistency": 1.0}, {"refit": False, "head": "codes"}):
+    for parameters in ({"label_weight": 1.0}, {"label_consistency": 1.0}, {"head": "dictionary"}):
         with pytest.raises(ValueError, match="there is no label view to learn from"):
             make(unlabeled=0, **parameters).fit(X, y)
 

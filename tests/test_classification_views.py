@@ -8,8 +8,7 @@ import pytest
 import coupledict
 from coupledict import sparse_encode
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.classification._saving import rebuild
-from coupledict.model_io import ModelFileError, read_model, write_model
+from coupledict.files.models import ModelFileError, read_model, write_model
 
 
 def make(**parameters):
@@ -52,9 +51,9 @@ def test_each_set_of_views_has_a_head_for_its_codes(data):
     model = make(n_dictionaries=1, head="codes", preprocess=None).fit(Xs, y)
     atoms = model.learners_[0].components_[1]
     codes = sparse_encode(Xs[1], atoms, n_nonzero_coefs=4).toarray()
-    np.testing.assert_array_equal(model.encode([None, Xs[1]], dictionary=0).toarray(), codes)
+    np.testing.assert_array_equal(model.encode([None, Xs[1]], learner=0).toarray(), codes)
     codes *= np.linalg.norm(atoms, axis=1) * np.sqrt(model.learners_[0].view_weights_[1])
-    head = model._routes[(1,)].heads[0]
+    head = model._recognizer.routes[(1,)].heads[0]
     expected = codes @ head.coef + head.intercept
     np.testing.assert_allclose(model.decision_function([None, Xs[1]]), expected, atol=1e-9)
     residual = np.eye(4)[y] - expected
@@ -70,7 +69,7 @@ def test_one_view_in_a_list_is_the_view(data):
 def test_more_views_than_sets_have_heads(rng):
     Xs, y = two_domains(rng, n_views=5)
     model = make(n_dictionaries=1).fit(Xs, y)
-    assert (1, 3) not in model._routes
+    assert (1, 3) not in model._recognizer.routes
     alone = [model.decision_function([X if v == w else None for w, X in enumerate(Xs)]) for v in (1, 3)]
     given = [X if v in (1, 3) else None for v, X in enumerate(Xs)]
     np.testing.assert_allclose(model.decision_function(given), np.mean(alone, axis=0))
@@ -118,7 +117,7 @@ def test_a_view_that_no_label_reaches(rng):
     """Pairs of the views are in the samples with all of them; here those are not classified from the other view."""
     Xs, y = two_domains(rng, n_views=2)
     model = make().fit(Xs, y)
-    del model._routes[(1,)]
+    del model._recognizer.routes[(1,)]
     with pytest.raises(ValueError, match=r"got views \[1\] only"):
         model.predict([None, Xs[1]])
 
@@ -155,9 +154,9 @@ MODELS = [
     lambda Xs, y: (make().fit(Xs[0], y), Xs[0]),
     lambda Xs, y: (make(label_consistency=1.0).fit(Xs, np.array(["a", "bb", "c", "d"])[y]), [None, Xs[1]]),
     lambda Xs, y: (make(unlabeled=0).fit(Xs, y.astype(float)), Xs),
-    lambda Xs, y: (make(refit=False, head="codes").fit([X.astype(np.float32) for X in Xs], y > 1), [Xs[0], None]),
+    lambda Xs, y: (make(head="dictionary").fit([X.astype(np.float32) for X in Xs], y > 1), [Xs[0], None]),
     lambda Xs, y: (SparseRepresentationClassifier().fit(Xs[0], np.array(["a", "bb", "c", "d"], object)[y]), Xs[0]),
-    lambda Xs, y: (SparseRepresentationClassifier("classes", coding="class", random_state=0).fit(Xs[0], y), Xs[0]),
+    lambda Xs, y: (SparseRepresentationClassifier("learned", coding="class", random_state=0).fit(Xs[0], y), Xs[0]),
 ]
 
 
@@ -195,7 +194,7 @@ def test_files_that_contradict_themselves(data, tmp_path, coupled):
     model = make().fit(Xs, y) if coupled else SparseRepresentationClassifier().fit(Xs[0], y)
     model.save(path)
     tensors, metadata = read_model(path)
-    rebuild(dict(tensors), dict(metadata))
+    coupledict.load(path)
 
     def refused(changed_tensors, changed_metadata):
         write_model(path, tensors | changed_tensors, metadata | changed_metadata)

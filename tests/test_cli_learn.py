@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +14,15 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 import coupledict
-from coupledict.model_io import read_model
+from coupledict.cli import _learn
+from coupledict.coding.rule import GreedyPursuit
+from coupledict.files import read_model
+from coupledict.files.state import ModelState
+from coupledict.learning.schedule import ScheduleName
+from coupledict.learning.settings import Normalize
+from coupledict.learning.start import InitName
+from coupledict.learning.unused import UnusedAtoms
+from coupledict.learning.updates import UpdateName
 
 N_SAMPLES = 400
 
@@ -47,7 +57,9 @@ def test_a_model_is_that_of_the_learner_and_remembers_its_samples(arrays, model)
     for mine, theirs in zip(found.components_, expected.components_, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     made = read_model(model)[1]["made"]
-    assert made == {"views": ["patches", "features"], "patch_shape": [[3, 4], None], "n_samples": N_SAMPLES}
+    assert made == {"views": ["patches", "features"], "patch_size": [[3, 4], None], "n_samples": N_SAMPLES}
+    assert found.view_names_in_ == ("patches", "features")
+    np.testing.assert_array_equal(found.components_["features"], expected.components_[1])
 
 
 def test_what_was_learned_is_told_to_people_and_to_machines(arrays, tmp_path):
@@ -97,10 +109,23 @@ def test_settings_reach_the_learner(arrays, tmp_path):
     assert {key: found[key] for key in expected} == expected
     np.save(tmp_path / "squares.npy", arrays[0][:, :9])
     squares = (tmp_path / "squares.npy", tmp_path / "squares.npy")
-    done = call("learn", *squares, "-o", tmp_path / "letter", "-T", 3, "--letter", "--iterations", 2)
+    done = call("learn", *squares, "-o", tmp_path / "paper", "-T", 3, "--paper", "--iterations", 2)
     assert done.returncode == 0, done.stderr
-    found = coupledict.load(tmp_path / "letter").get_params()
-    assert {key: found[key] for key in coupledict.LETTER} == coupledict.LETTER
+    found = coupledict.load(tmp_path / "paper").get_params()
+    assert {key: found[key] for key in coupledict.PAPER} == coupledict.PAPER
+
+
+def test_the_choices_are_those_of_the_learner():
+    choices = {
+        _learn.Update: UpdateName,
+        _learn.Normalize: Normalize,
+        _learn.Init: InitName,
+        _learn.Pursuit: GreedyPursuit,
+        _learn.Unused: UnusedAtoms,
+        _learn.Schedule: ScheduleName,
+    }
+    for mine, theirs in choices.items():
+        assert {choice.value for choice in mine} == set(get_args(theirs))
 
 
 def test_learning_goes_on_from_a_checkpoint(arrays, tmp_path):
@@ -118,15 +143,15 @@ def test_learning_goes_on_from_a_checkpoint(arrays, tmp_path):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_path, kept, monkeypatch):
-    def stop(progress, completed, text=None):
-        if completed == 3:
+    def stop(progress):
+        if progress.completed == 3:
             raise KeyboardInterrupt
 
     files = (tmp_path / "patches.npy", tmp_path / "features.npy")
     asked = ("-o", tmp_path / "m", "-T", 3, "--iterations", 6, "--components", 8)
     checkpoint = ("--checkpoint", tmp_path / "kept") if kept else ()
     with monkeypatch.context() as patched:
-        patched.setattr("coupledict.cli._progress.Progress.reach", stop)
+        patched.setattr("coupledict.cli._learn.progress_bar", lambda label: contextlib.nullcontext(stop))
         done = call("learn", *files, *asked, *checkpoint)
     assert (done.returncode, done.stdout) == (130, "")
     hint = f"Stopped; the same command with --resume goes on from '{tmp_path / 'kept'}'.\n"
@@ -146,7 +171,7 @@ def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_pa
         (["patches.npy", "pickled.npy"], 1, "to hold an array of numbers"),
         (["patches.npy", "text.npy"], 1, "to hold an array of numbers"),
         (["words.npy", "words.npy"], 1, "not real numbers"),
-        (["line.npy", "line.npy"], 1, "expected one row a sample"),
+        (["line.npy", "line.npy"], 1, "expected one row per sample"),
         (["missing-numbers.npy"], 1, "NaN"),
         (["pairs.npz"], 1, "Expected the same number of samples"),
         (["pairs.npz", "--views", "patches,nothing"], 2, "(patches, features, other), got 'nothing'"),
@@ -158,7 +183,7 @@ def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_pa
         (["patches.npy", "folder"], 2, "for all views or for none"),
         (["patches.npy", "--resume"], 2, "--resume together with --checkpoint"),
         (["patches.npy", "--weights", "heavy"], 2, "--weights to be numbers"),
-        (["patches.npy", "--letter", "--unused", "keep"], 2, "--letter without --unused"),
+        (["patches.npy", "--paper", "--unused", "keep"], 2, "--paper without --unused"),
         (["patches.npy", "--update", "magic"], 2, "'magic' is not one of"),
         (["patches.npy", "--components", "0"], 2, "--components"),
     ],
@@ -208,7 +233,7 @@ def test_patches_of_pictures_are_cut_at_the_same_places(folders, tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"Without a partner, so left out, in {folders[0]}: alone.png." in done.stdout
     made = read_model(tmp_path / "m")[1]["made"]
-    assert (made["patch_shape"], made["views"], made["centred"]) == ([[5, 5]] * 2, ["sharp", "soft"], True)
+    assert (made["patch_size"], made["views"], made["centred"]) == ([[5, 5]] * 2, ["sharp", "soft"], True)
     assert made["n_samples"] == 600
     model = coupledict.load(tmp_path / "m")
     assert np.abs(model.components_[0].mean(axis=1)).max() < 1e-6  # learned from patches without their mean
@@ -299,6 +324,46 @@ def test_a_view_is_predicted_from_another(arrays, model, tmp_path):
     packed = ("--views", "patches,none", tmp_path / "pairs.npz")
     assert call("predict", model, "--view", 1, *packed, "-o", tmp_path / "same.npy").returncode == 0
     np.testing.assert_array_equal(np.load(tmp_path / "same.npy"), expected)
+
+
+def test_a_view_is_named_or_numbered_in_new_models_and_in_old_ones(arrays, model, tmp_path):
+    state = ModelState.read(model)
+    before = tmp_path / "before"
+    facts = {key: value for key, value in state.facts.items() if key != "view_names_in"}
+    ModelState(state.estimator, state.parameters, state.tensors, facts).write(before)
+    assert not hasattr(coupledict.load(before), "view_names_in_")
+    expected = coupledict.load(model).predict({"patches": arrays[0]}, view="features")
+    for number, (file, view) in enumerate([(model, "features"), (model, 1), (before, "features"), (before, 1)]):
+        out = tmp_path / f"{number}.npy"
+        done = call("predict", file, "--view", view, tmp_path / "patches.npy", "none", "-o", out)
+        assert done.returncode == 0, done.stderr
+        assert "Predicted view 1 (features)" in done.stdout
+        np.testing.assert_array_equal(np.load(out), expected)
+    refusal = refused(call("predict", model, "--view", "sound", tmp_path / "patches.npy", "-", "-o", out), code=2)
+    assert "one of patches, features, got 'sound'" in refusal
+
+
+def test_arrays_with_the_names_of_the_views_are_taken_by_name(arrays, model, tmp_path):
+    np.savez(tmp_path / "turned.npz", features=arrays[1], patches=arrays[0])
+    np.savez(tmp_path / "part.npz", features=arrays[1])
+    for name, given in (("turned", list(arrays)), ("part", [None, arrays[1]])):
+        out = tmp_path / f"{name}.npy"
+        done = call("encode", model, tmp_path / f"{name}.npz", "-o", out)
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_array_equal(np.load(out), coupledict.load(model).transform(given).toarray())
+
+
+def test_views_of_the_same_name_are_known_by_number(arrays, tmp_path):
+    (tmp_path / "other").mkdir()
+    np.save(tmp_path / "other" / "patches.npy", arrays[1])
+    files = (tmp_path / "patches.npy", tmp_path / "other" / "patches.npy")
+    done = call("learn", *files, "-o", tmp_path / "m", "--components", 8, "-T", 3, "--iterations", 2)
+    assert done.returncode == 0, done.stderr
+    assert not hasattr(coupledict.load(tmp_path / "m"), "view_names_in_")
+    out = tmp_path / "out.npy"
+    assert call("predict", tmp_path / "m", "--view", 1, files[0], "none", "-o", out).returncode == 0
+    refusal = refused(call("predict", tmp_path / "m", "--view", "patches", files[0], "-", "-o", out), code=2)
+    assert "a number from 0 to 1, got 'patches'" in refusal
 
 
 def test_views_that_do_not_fit_the_model_are_one_sentence_each(arrays, model, tmp_path):

@@ -12,9 +12,9 @@ from PIL import Image
 import coupledict
 from coupledict.audio import BandwidthExtension
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
+from coupledict.files import read_model, state, write_model
 from coupledict.images import MultiFocusFusion, SuperResolution
 from coupledict.matching import CrossModalMatcher
-from coupledict.model_io import read_model, write_model
 from coupledict.report._models import model_atoms
 
 
@@ -69,6 +69,22 @@ def test_a_page_explores_the_atoms(model, tmp_path):
     assert page.startswith("<!doctype html>")
     assert "<h1>model.safetensors</h1>" in page
     assert "--force" in refused(call("show", model, "--html", out), code=3)
+
+
+@pytest.mark.parametrize("command", ["show", "encode", "predict"])
+def test_a_model_file_is_read_once(model, tmp_path, rng, command, monkeypatch):
+    read, seen = state.read_versioned, []
+
+    def count(path):
+        seen.append(path)
+        return read(path)
+
+    np.save(tmp_path / "x.npy", rng.standard_normal((5, 16)))
+    rest = {"show": [], "encode": ["-o", tmp_path / "c.npz"], "predict": ["--view", 1, "-o", tmp_path / "p.npy"]}
+    given = [] if command == "show" else [tmp_path / "x.npy", "none"]
+    monkeypatch.setattr(state, "read_versioned", count)
+    assert call(command, model, *given, *rest[command]).returncode == 0
+    assert seen == [model]
 
 
 def shape_told(model, *arguments):

@@ -19,8 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from waiting import count_threads, wait_for_threads
 
 import coupledict
-from coupledict import DictionaryLearning, _blocks, _code_files, open_codes
-from coupledict._code_files import code_writer
+from coupledict import DictionaryLearning, open_codes
+from coupledict.data import blocks
+from coupledict.files import codes as code_files
+from coupledict.files.codes import code_writer
 
 NAMES = ["codes", "codes.zarr"]
 SIZES = [40, 0, 1, 79]
@@ -142,7 +144,7 @@ def test_parts_with_any_kind_of_index(tmp_path, rng, name, index):
 @both_formats
 def test_many_nonzeros_in_small_pieces(tmp_path, rng, name, monkeypatch):
     """Parts that begin and end within the chunks of a Zarr array."""
-    monkeypatch.setattr(_code_files, "ZARR_CHUNK", 7)
+    monkeypatch.setattr(code_files, "ZARR_CHUNK", 7)
     parts = [csr_array(random_array((n, 30), density=0.3, random_state=rng, format="csr")) for n in (5, 1, 0, 8, 20)]
     with code_writer(tmp_path / name, 30, np.float64) as writer:
         for part in parts:
@@ -303,7 +305,7 @@ def test_parts_that_are_damaged(tmp_path, learner, chunks):
         codes[3]
     lying = csr_array((79, 12))
     lying.indptr[-1], lying.indices, lying.data = 1, np.array([10**6], np.int32), np.ones(1)
-    _code_files.write_part(codes.path, 3, lying)
+    code_files.write_part(codes.path, 3, lying)
     with pytest.raises(ValueError, match=damaged):
         codes[3]
     assert codes[0].shape == (40, 12), "the others can still be read"
@@ -326,7 +328,7 @@ def test_arrays_that_are_damaged(tmp_path, learner, chunks):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")], ids=repr)
 @pytest.mark.parametrize("where", ["_begin", "_write", "_finish"])
 def test_a_failure_leaves_nothing(tmp_path, learner, chunks, name, error, where, monkeypatch):
-    kind = _code_files.ZarrWriter if name.endswith(".zarr") else _code_files.FolderWriter
+    kind = code_files.ZarrWriter if name.endswith(".zarr") else code_files.FolderWriter
     real, calls = getattr(kind, where), []
 
     def fail(self, *arguments):
@@ -400,7 +402,7 @@ def test_a_full_disk(tmp_path):
 
 
 def test_the_samples_are_not_touched(tmp_path, learner, views, monkeypatch):
-    monkeypatch.setattr(_blocks, "LARGE_BYTES", 0)
+    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
     for v, view in enumerate(views):
         np.save(tmp_path / f"{v}.npy", view)
     before = [hashlib.sha256((tmp_path / f"{v}.npy").read_bytes()).digest() for v in (0, 1)]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import twins
 from compare import Problem, assert_codes_match, assert_greedy, fault_of_code
 from problems import random_dictionary
-
-from coupledict import _reference
 
 
 @pytest.fixture(params=["omp", "ols"])
 def case(request, rng):
     X, D = rng.standard_normal((6, 12)), random_dictionary(rng, 30, 12)
-    codes = _reference.sparse_encode([X], [D], n_nonzero_coefs=4, pursuit=request.param)
+    codes = twins.sparse_encode([X], [D], n_nonzero_coefs=4, pursuit=request.param)
     return Problem.of([X], [D], n_nonzero_coefs=4, pursuit=request.param), codes
 
 
@@ -77,7 +76,7 @@ def test_accepts_a_tie_but_not_many(case):
     problem, _ = case
     atoms = np.vstack([problem.atoms, problem.atoms[:5]])
     twin = Problem(problem.signals, atoms, 4, None, problem.pursuit, problem.dtype)
-    codes = _reference.sparse_encode([problem.signals], [atoms], n_nonzero_coefs=4, pursuit=problem.pursuit)
+    codes = twins.sparse_encode([problem.signals], [atoms], n_nonzero_coefs=4, pursuit=problem.pursuit)
     moved = codes.copy()
     moved[:, 30:], moved[:, :5] = codes[:, :5], codes[:, 30:]
     assert_codes_match(twin, moved, codes, max_ties=1.0)

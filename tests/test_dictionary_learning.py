@@ -192,3 +192,18 @@ def test_bad_input(X):
         make().fit(X).inverse_transform(np.ones((3, 8)))
     with pytest.raises(NotFittedError):
         make().score(X)
+
+
+def test_a_fit_that_fails_leaves_the_model_before(rng):
+    import pandas
+
+    X = pandas.DataFrame(rng.standard_normal((60, 6)), columns=list("abcdef"))
+    learner = DictionaryLearning(8, n_nonzero_coefs=2, random_state=0).fit(X)
+    expected = learner.transform(X).toarray()
+    with pytest.raises(ValueError, match="max_iter"):
+        learner.set_params(max_iter=0).fit(rng.standard_normal((60, 9)))
+    with pytest.raises(ValueError, match="shape"):
+        learner.set_params(max_iter=3, init=np.ones((8, 6))).fit(rng.standard_normal((60, 9)))
+    assert learner.n_features_in_ == 6
+    assert list(learner.feature_names_in_) == list("abcdef")
+    np.testing.assert_array_equal(learner.transform(X).toarray(), expected)

@@ -15,7 +15,7 @@ from learners import assert_same_model, make, planted_views
 from waiting import PATIENCE
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, open_codes
-from coupledict._data import FAN_IN, TreeSum
+from coupledict.data.tree import FAN_IN, TreeSum
 from coupledict.distributed import DaskData, _graph, persist
 
 ROWS = 70  # of a chunk; the last has fewer
@@ -186,7 +186,7 @@ def sources(Xs, kind, folder):
     ["zarr", "mixed", "stored beside", "other chunks", "computed", "persisted", "persisted together"],
 )
 def test_samples_may_come_from_anywhere(client, Xs, kind, tmp_path):
-    assert_same_model(*fit_both(Xs, sources(Xs, kind, tmp_path), refit=False, max_iter=3))
+    assert_same_model(*fit_both(Xs, sources(Xs, kind, tmp_path), predictor="dictionary", max_iter=3))
 
 
 def test_chunks_without_rows_are_passed_over(client, Xs, tmp_path):
@@ -214,8 +214,8 @@ def test_codes_outlive_the_samples_they_are_made_of(client, Xs):
 
 def test_every_chunk_is_read_once_an_iteration(client, Xs, tmp_path):
     views = [traced(view, tmp_path / "reads") for view in as_dask(Xs, ROWS)]
-    make(init=[X[:12] for X in Xs], growth=None, refit=False).fit(views)
-    assert len(readers(tmp_path / "reads")) == 2 * 15 * 4
+    make(init=[X[:12] for X in Xs], growth=None, predictor="dictionary").fit(views)
+    assert len(readers(tmp_path / "reads")) == 2 * 15 * (1 + 4), "once for the scale of the samples, then once a pass"
 
 
 # The tree
@@ -229,7 +229,7 @@ def test_the_tree_adds_up_in_the_order_of_a_local_fit(rng, n_blocks, n_threads):
     for value in values:
         tree.add(value)
     reading = _graph.Reading((), {}, ())
-    blocks = [_graph.Block(i, _graph.Piece(i, 0, 1), 1, (), (), reading) for i in range(n_blocks)]
+    blocks = [_graph.Block(i, _graph.Piece(i, 0, 1), 1, (), (), reading, 1.0, np.dtype(float)) for i in range(n_blocks)]
     graph, key = _graph.sum_graph("values", lambda ready, views, block: values[block.number], blocks, None, n_threads)
     assert dask.get(graph, key) == tree.total()
     assert max(len(task.dependencies) for task in graph.values()) <= FAN_IN
@@ -279,11 +279,10 @@ def test_only_sums_and_dictionaries_travel(client, rng, tmp_path):
         sizes.append(received(client))
     for found in sizes:
         # "original-from-zarr" names the store, not what is in it.
-        assert (
-            {"statistics", "recipe"} <= set(found) <= {"statistics", "sum-statistics", "recipe", "original-from-zarr"}
-        )
+        sums = {"sums", "sum-sums", "largest", "sum-largest"}
+        assert {"sums", "recipe"} <= set(found) <= {*sums, "recipe", "original-from-zarr"}
         assert max(found.values()) < 8 * (12 * 12 + 12 * 15) + 500
-    assert sizes[0]["statistics"] == sizes[1]["statistics"]
+    assert sizes[0]["sums"] == sizes[1]["sums"]
 
 
 def test_what_a_chunk_leaves_and_what_it_needs_have_a_size_of_their_own(rng, monkeypatch):
@@ -298,8 +297,8 @@ def test_what_a_chunk_leaves_and_what_it_needs_have_a_size_of_their_own(rng, mon
     for n in (500, 5000):
         Xs = planted_views(rng, n=n)[0]
         with dask.config.set(scheduler="synchronous"):
-            make(growth=None, init=[X[:12] for X in Xs], max_iter=1, refit=False).fit(as_dask(Xs, n // 5))
-    few, many = seen
+            make(growth=None, init=[X[:12] for X in Xs], max_iter=1, predictor="dictionary").fit(as_dask(Xs, n // 5))
+    (_, few), (_, many) = seen[:2], seen[2:]  # first comes the scale of the samples
     np.testing.assert_allclose(few, many, atol=20)
 
 
@@ -324,7 +323,7 @@ def test_a_chunk_of_other_features_than_it_should_have_is_named(client, Xs):
 
     views = as_dask(Xs, ROWS)
     views[1] = views[1].map_blocks(narrow, meta=np.empty((0, 0)))
-    with pytest.raises(ValueError, match=r"Expected chunk 2 of Xs\[1\] to have shape \(70, 9\), .* got \(70, 8\)"):
+    with pytest.raises(ValueError, match=r"Expected chunk 2 of X\[1\] to have shape \(70, 9\), .* got \(70, 8\)"):
         make().fit(views)
 
 
@@ -339,12 +338,12 @@ def test_a_chunk_that_cannot_be_read_is_named(client, Xs, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "error", "words"),
     [
-        (lambda x: x[x[:, 0] > 0], ValueError, r"Xs\[1\] to have chunks of known sizes.*compute_chunk_sizes"),
-        (lambda x: x[:-1], ValueError, r"same number of samples in every view, got 1000 and 999 \(Xs\[1\]\)"),
-        (lambda x: x[:, 0], ValueError, r"Expected Xs\[1\] to have 2 dimensions, got shape \(1000,\)"),
-        (lambda x: x[:, :0], ValueError, r"Expected Xs\[1\] to have 2 dimensions and at least one feature"),
-        (lambda x: x.astype(complex), TypeError, r"Expected Xs\[1\] to hold real numbers"),
-        (lambda x: x.to_delayed()[0, 0], TypeError, r"Expected Xs\[1\] to be a Dask array, got a Dask Delayed"),
+        (lambda x: x[x[:, 0] > 0], ValueError, r"X\[1\] to have chunks of known sizes.*compute_chunk_sizes"),
+        (lambda x: x[:-1], ValueError, r"same number of samples in every view, got 1000 and 999 \(X\[1\]\)"),
+        (lambda x: x[:, 0], ValueError, r"Expected X\[1\] to have 2 dimensions, got shape \(1000,\)"),
+        (lambda x: x[:, :0], ValueError, r"Expected X\[1\] to have 2 dimensions and at least one feature"),
+        (lambda x: x.astype(complex), TypeError, r"Expected X\[1\] to hold real numbers"),
+        (lambda x: x.to_delayed()[0, 0], TypeError, r"Expected X\[1\] to be a Dask array, got a Dask Delayed"),
         (lambda x: None, ValueError, "Expected every view to be present in fit, got None for view 1"),
     ],
 )

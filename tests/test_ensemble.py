@@ -10,9 +10,8 @@ import pytest
 from learners import assert_same_model, make, planted_views
 from threadpoolctl import threadpool_info
 
-from coupledict import CoupledDictionaryLearning
-from coupledict._ensemble import fit_many, seeds
-from coupledict._passes import one_blas_thread
+from coupledict.estimators.ensemble import fit_many, seeds
+from coupledict.parallel.blas import one_blas_thread
 
 
 def blas_threads():
@@ -52,31 +51,16 @@ def system_calls(request, hears_interrupts):
     signal.siginterrupt(signal.SIGINT, True)
 
 
-class Telling(CoupledDictionaryLearning):
-    """A learner that tells when it is in the midst of learning, whoever has the callback."""
-
-    tell = None
-
-    def set_params(self, **parameters):
-        callback = parameters.get("callback")
-        if callback is not None:
-
-            def tell_too(state):
-                if state.iteration == 3:
-                    self.tell()
-                return callback(state)
-
-            parameters["callback"] = tell_too
-        return super().set_params(**parameters)
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupt_ends_all_members(Xs, system_calls, n_jobs):
     """What does not hear of it goes on until the time limit of the tests."""
     learning = threading.Barrier(n_jobs + 1)
-    members = [Telling(12, n_nonzero_coefs=2, max_iter=10**6, growth=None, random_state=0) for _ in range(3)]
-    for member in members:
-        member.tell = lambda: learning.wait(60)
+
+    def tell(progress):  # in the midst of learning
+        if progress.completed == 3:
+            learning.wait(60)
+
+    members = [make(max_iter=10**6, growth=None, callback=tell) for _ in range(3)]
 
     def interrupt():
         learning.wait(60)

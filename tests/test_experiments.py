@@ -6,6 +6,7 @@ import pytest
 from scipy import ndimage
 from small_experiments import shrink
 
+import coupledict
 from coupledict import dct_dictionary, sparse_encode
 from coupledict.experiments import against_time, claims, reproduction, sources
 from coupledict.experiments.against_time import METHODS, Method, Regime, TimeSizes
@@ -122,7 +123,7 @@ def test_atoms_learned_together_are_partners_and_those_learned_apart_are_not():
     sizes = PairSizes(n_patches=3000, n_held_out=500, n_components=64, n_nonzero_coefs=4, max_iter=12)
     soft = ndimage.gaussian_filter(image, 1.0)
     told = []
-    results, dictionaries = paired_atoms([image], [soft], sizes=sizes, seed=0, threads=2, progress=told.append)
+    results, dictionaries = paired_atoms([image], [soft], sizes=sizes, seed=0, threads=2, begin=told.append)
     together, apart = results["together"], results["separate"]
     assert together["median_same"] > 0.8
     assert apart["median_same"] < 0.5
@@ -197,7 +198,7 @@ def test_every_method_runs_from_the_common_start_unless_it_has_its_own():
     regime = small_regime()
     for method in METHODS:
         short = Method(
-            method.key, method.name, method.description, 2, method.settings, own_start=method.own_start, every=1
+            method.key, method.name, method.description, 2, method.settings, own_start=method.own_start, curve_step=1
         )
         points, history = short.run(regime, 0)
         assert len(points) == len(history) == 2
@@ -219,10 +220,10 @@ def test_no_one_can_change_what_all_start_from():
 
 def test_the_settings_of_the_methods_are_those_of_the_paper():
     methods = {method.key: method for method in METHODS}
-    assert (methods["ksvd"].max_iter, methods["letter"].max_iter, methods["odl"].max_iter) == (16, 32, 256)
-    assert methods["odl"].every == 8
-    assert methods["letter"].settings["unused_atoms"] == "mean"
-    assert methods["letter"].settings["schedule"] == "linear"
+    assert (methods["ksvd"].max_iter, methods["paper"].max_iter, methods["odl"].max_iter) == (16, 32, 256)
+    assert methods["odl"].curve_step == 8
+    assert methods["paper"].settings["unused_atoms"] == "mean"
+    assert methods["paper"].settings["schedule"] == "linear"
     assert methods["default"].settings == {}
 
 
@@ -246,14 +247,14 @@ def test_the_sparse_tolerance_is_the_smallest_whole_one_that_needs_few_atoms():
 def test_curves_ratios_and_targets_fit_together(monkeypatch):
     monkeypatch.setattr(against_time, "available_peers", lambda: ([], ["SPAMS is left out: not installed."]))
     sizes = TimeSizes(repeats=2, thinning=4)
-    figures = against_time.against_time(small_regime(), sizes=sizes, seed=0, progress=lambda text: None)
+    figures = against_time.against_time(small_regime(), sizes=sizes, seed=0, begin=lambda text: None)
     methods = {method["key"]: method for method in figures["methods"]}
     assert set(methods) == {method.key for method in METHODS}
     for key, method in methods.items():
         seconds = [point["seconds"] for point in method["curve"]]
         assert seconds == sorted(seconds)
         assert method["curve"][-1]["iteration"] == method["iterations"]
-        assert method["runs"] == (2 if key in ("ksvd", "letter", "default") else 1)
+        assert method["runs"] == (2 if key in ("ksvd", "paper", "default") else 1)
     ksvd = next(entry for entry in figures["reached"] if entry["key"] == "ksvd")
     assert ksvd["seconds"] <= figures["target"]["seconds"]
     assert figures["target"]["nonzeros"] == methods["ksvd"]["curve"][-1]["train_nonzeros"]
@@ -293,21 +294,21 @@ def point(seconds, nonzeros, error, iteration=16, unused=0):
     }
 
 
-def regime_figures(letter_seconds, ratio):
+def regime_figures(paper_seconds, ratio):
     curve = [point(0.1 * k, 12.0, 1.0, k) for k in range(1, 17)]
     quick = [point(0.05 * k, 11.0, 0.9, k) for k in range(1, 33)]
     methods = [
         {"key": "ksvd", "seconds": 1.6, "curve": curve, "iterations": 16},
-        {"key": "letter", "seconds": 1.0, "curve": quick, "iterations": 32},
-        {"key": "letter-keep", "seconds": 1.0, "curve": [point(1.0, 10.0, 0.8)], "iterations": 32},
+        {"key": "paper", "seconds": 1.0, "curve": quick, "iterations": 32},
+        {"key": "paper-keep", "seconds": 1.0, "curve": [point(1.0, 10.0, 0.8)], "iterations": 32},
         {"key": "aksvd", "seconds": 1.0, "curve": [point(1.0, 12.0, 0.95)], "iterations": 32},
     ]
-    letter = {"key": "letter", "seconds": letter_seconds, "iteration": 9, "ratio": ratio}
+    paper = {"key": "paper", "seconds": paper_seconds, "iteration": 9, "ratio": ratio}
     samples = {"seconds": 2.0, "moment": {"seconds": 0.5, "iteration": 10, "ratio": 4.0}}
     return {
         "methods": methods,
         "from_samples": samples,
-        "reached": [letter, {"key": "default", "seconds": 0.1, "ratio": 16.0, "held": None}],
+        "reached": [paper, {"key": "default", "seconds": 0.1, "ratio": 16.0, "held": None}],
     }
 
 
@@ -334,16 +335,14 @@ def written(tmp_path_factory):
     steps = []
     with pytest.MonkeyPatch.context() as patch:
         shrink(patch)
-        total = []
         results = reproduction.reproduce(
-            output, quick=True, threads=2, command="coupledict reproduce --quick", progress=steps.append,
-            started=total.append,
-        )  # fmt: skip
-    return output, results, steps, total[0]
+            output, quick=True, threads=2, command="coupledict reproduce --quick", callback=steps.append
+        )
+    return output, results, steps
 
 
 def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
-    output, results, _, _ = written
+    output, results, _ = written
     assert sorted(file.name for file in output.iterdir()) == sorted(
         ["report.html", "results.json", "dictionaries.npz"]
         + [
@@ -360,7 +359,7 @@ def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
 
 
 def test_a_run_says_what_it_ran_on(written):
-    _, results, _, _ = written
+    _, results, _ = written
     assert results["synthetic"] is True
     assert "not real pairs" in results["data"][0]
     assert "quick run" in results["notes"][0]
@@ -372,13 +371,21 @@ def test_a_run_says_what_it_ran_on(written):
 
 
 def test_steps_are_told_and_no_more_than_announced(written):
-    _, _, steps, total = written
+    _, _, steps = written
+    (total,) = {step.total for step in steps}
     assert 0.7 * total < len(steps) <= total
-    assert steps[0] == "reading images"
+    assert steps[0].stage == "reading images"
+    assert [step.completed for step in steps] == list(range(len(steps)))
+
+
+def test_a_callback_stops_a_run_before_anything_is_written(tmp_path):
+    with pytest.raises(coupledict.StoppedByCallback, match="reading images"):
+        reproduction.reproduce(tmp_path, quick=True, threads=1, command="", callback=lambda progress: True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_shows_the_figures_of_the_run(written):
-    output, results, _, _ = written
+    output, results, _ = written
     page = (output / "report.html").read_text()
     for entry in results["time"][1]["claims"]:
         assert entry["claim"].split(".")[0].replace("'", "&#x27;") in page
@@ -389,13 +396,13 @@ def test_a_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     steps = []
     with pytest.raises(ImportError, match=r'pip install "coupledict\[plot\]"'):
-        reproduction.reproduce(tmp_path / "out", quick=True, threads=1, command="", progress=steps.append)
+        reproduction.reproduce(tmp_path / "out", quick=True, threads=1, command="", callback=steps.append)
     assert steps == []
     assert not (tmp_path / "out").exists()
 
 
 def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch, tmp_path):
-    output, results, _, _ = written
+    output, results, _ = written
     before = {file.name: file.read_bytes() for file in output.iterdir()}
 
     def fail(*args):

@@ -63,7 +63,7 @@ def test_hostile_titles_and_names_stay_text(views):
     ],
 )
 def test_atoms_are_patches_or_curves(n_features, given, expected):
-    data = explorer_data(explorer_page([np.ones((2, n_features))], title="", patch_shape=given))
+    data = explorer_data(explorer_page([np.ones((2, n_features))], title="", patch_size=given))
     assert data["views"] == [{"key": "view-0", **expected}]
 
 
@@ -101,9 +101,9 @@ def test_an_atom_of_zeros_has_no_correlation():
         ([np.ones((2, 3)), np.ones((3, 3))], {}, r"as many atoms in every dictionary, got \[2, 3\]"),
         ([np.full((2, 3), np.nan)], {}, "finite"),
         ([np.ones((0, 3))], {}, "at least one atom"),
-        ([np.ones((2, 9))], {"patch_shape": (2, 4)}, "multiplies to 9 features"),
-        ([np.ones((2, 8))], {"patch_shape": (2, 2, 2)}, "multiplies to 8 features"),
-        ([np.ones((2, 9))], {"patch_shape": [(3, 3), (3, 3)]}, "a list of 1 shapes"),
+        ([np.ones((2, 9))], {"patch_size": (2, 4)}, "multiplies to 9 features"),
+        ([np.ones((2, 8))], {"patch_size": (2, 2, 2)}, "multiplies to 8 features"),
+        ([np.ones((2, 9))], {"patch_size": [(3, 3), (3, 3)]}, "a list of 1 sizes"),
         ([np.ones((2, 9))], {"names": ["a", "b"]}, "names to hold 1"),
         ([np.ones((2, 9))], {"use": [1, 2, 3]}, "use to hold 2 numbers"),
     ],

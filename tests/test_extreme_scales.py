@@ -7,7 +7,10 @@ import pytest
 from learners import UPDATES, make, planted_views
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, load
-from coupledict._data import InMemory
+from coupledict.data import blocks
+from coupledict.data.blocked import Blocked
+from coupledict.data.memory import InMemory
+from coupledict.parallel.jobs import Threads
 
 EXPONENTS = [(np.float32, -100), (np.float32, 90), (np.float32, 122), (np.float64, -950), (np.float64, 500),
              (np.float64, 1015)]  # fmt: skip
@@ -33,9 +36,9 @@ def test_dictionaries_do_not_depend_on_the_scale(Xs, dtype, exponent, update):
     for a, b in zip(one.components_, other.components_, strict=True):
         assert a.dtype == dtype
         np.testing.assert_array_equal(a, b)
-    for sources, targets in one._refitted.items():
+    for sources, targets in one.predictors_.items():
         for view, atoms in targets.items():
-            np.testing.assert_array_equal(atoms, other._refitted[sources][view])
+            np.testing.assert_array_equal(atoms, other.predictors_[sources][view])
     for record, as_moved in zip(one.history_, other.history_, strict=True):
         assert as_moved["rms"] == np.ldexp(record["rms"], exponent)
         assert np.isfinite(as_moved["objective"])
@@ -76,7 +79,7 @@ def test_batches(Xs, dtype, exponent, tmp_path):
     )
     for a, b in zip(one.components_, other.components_, strict=True):
         np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(one._refitted[(0,)][1], other._refitted[(0,)][1])
+    np.testing.assert_array_equal(one.predictors_[(0,)][1], other.predictors_[(0,)][1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -106,19 +109,16 @@ def test_starting_atoms_of_any_size(Xs):
 
 def test_ordinary_samples_are_left_as_they_are(Xs):
     data = InMemory(Xs)
-    assert data.scale() == 1
+    assert data.find_scale(Threads()) == 1
     assert data.scaled(1.0) is data
-    assert InMemory([np.zeros((3, 2))]).scale() == 1
-    assert InMemory([np.zeros((0, 2))]).scale() == 1
-    assert InMemory([np.array([[np.nan, 1e300]])]).scale() == 1  # refused later, with a better sentence
-    assert InMemory([np.array([[2**62]])]).scale() == 1
+    assert InMemory([np.zeros((3, 2))]).find_scale(Threads()) == 1
+    assert InMemory([np.zeros((0, 2))]).find_scale(Threads()) == 1
+    assert InMemory([np.array([[np.nan, 1e300]])]).find_scale(Threads()) == 1  # refused later, with a better sentence
+    assert InMemory([np.array([[2**62]])]).find_scale(Threads()) == 1
 
 
 def test_sums_that_overflow_are_refused_and_change_nothing(Xs):
     far = [(1e25 * X).astype(np.float32) for X in Xs]
-    chunks = [[X[:150] for X in far], [X[150:] for X in far]]
-    with pytest.raises(ValueError, match="exceed the range of its number type"):
-        make().fit(chunks)
     learner = OnlineDictionaryLearning(12, n_nonzero_coefs=2, random_state=0)
     learner.partial_fit([X.astype(np.float32) for X in Xs])
     before = [D.copy() for D in learner.components_]
@@ -128,3 +128,75 @@ def test_sums_that_overflow_are_refused_and_change_nothing(Xs):
         np.testing.assert_array_equal(a, b)
     learner.partial_fit([X.astype(np.float32) for X in Xs])
     assert learner.n_iter_ == 2
+
+
+def in_chunks(Xs):
+    return [[X[start : start + 70] for X in Xs] for start in range(0, 300, 70)]
+
+
+def in_files(Xs, tmp_path, name):
+    """Memory maps, which are read in blocks whatever their size."""
+    for v, X in enumerate(Xs):
+        np.save(tmp_path / f"{name}{v}.npy", X)
+    return [np.load(tmp_path / f"{name}{v}.npy", mmap_mode="r") for v in range(len(Xs))]
+
+
+def in_dask(Xs):
+    dask = pytest.importorskip("dask.array")
+    return [dask.from_array(X, chunks=(70, -1)) for X in Xs]
+
+
+@extremes
+@pytest.mark.parametrize("place", ["chunks", "callable", "files", "dask"])
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, tmp_path, monkeypatch):
+    """Samples of any scale learn the same, in chunks, in files and in Dask, and are scored the same."""
+    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 70)
+    if weights == "balanced":
+        exponent = int(np.clip(exponent, -400, 400))  # the weights themselves have to be numbers
+    plain, far = moved(Xs, dtype, exponent)
+    if place == "chunks":
+        given = [in_chunks(views) for views in (plain, far)]
+    elif place == "callable":
+        given = [lambda views=views: iter(in_chunks(views)) for views in (plain, far)]
+    elif place == "files":
+        given = [in_files(plain, tmp_path, "plain"), in_files(far, tmp_path, "far")]
+    else:
+        given = [in_dask(plain), in_dask(far)]
+    one, other = (make(view_weights=weights).fit(views) for views in given)
+    for a, b in zip(one.components_, other.components_, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(one.predictors_[(0,)][1], other.predictors_[(0,)][1])
+    assert all(record["rms"] > 0 for record in other.history_)
+    assert other.score(given[1]) == pytest.approx(one.score(given[0]), rel=1e-5)
+    assert other.score(given[1]) == pytest.approx(other.score(far), rel=1e-5)
+    codes = [learner.transform(views) for learner, views in ((one, given[0]), (other, given[1]))]
+    first, second = (code.compute() if hasattr(code, "compute") else code for code in codes)
+    np.testing.assert_array_equal(np.ldexp(first.toarray(), exponent), second.toarray())
+
+
+@pytest.mark.parametrize("place", ["chunks", "dask"])
+def test_a_tolerance_in_chunks(Xs, place):
+    plain, far = moved(Xs, np.float64, -400)
+    given = [in_chunks(views) if place == "chunks" else in_dask(views) for views in (plain, far)]
+    one = make(tol=0.5, n_nonzero_coefs=None).fit(given[0])
+    other = make(tol=float(np.ldexp(0.5, -800)), n_nonzero_coefs=None).fit(given[1])
+    for a, b in zip(one.components_, other.components_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert one.history_[-1]["mean_nonzeros"] == other.history_[-1]["mean_nonzeros"]
+
+
+def test_integers_are_not_read_for_their_scale(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+    X = in_files([rng.integers(-9, 9, (50, 4), np.int16)], tmp_path, "X")
+    data = Blocked(blocks.ArrayBlocks(X, ["X"]))
+    monkeypatch.setattr(blocks.ArrayBlocks, "load", lambda self, pieces: pytest.fail("it was read"))
+    assert data.find_scale(Threads()) == 1
+
+
+def test_one_giant_in_a_chunk(Xs):
+    Xs[0][207] = np.finfo(float).max / 4
+    learner = make().fit(in_chunks(Xs))
+    assert all(np.isfinite(D).all() for D in learner.components_)

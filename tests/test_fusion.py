@@ -4,9 +4,9 @@ from scipy import ndimage
 from skimage import data
 
 import coupledict
+from coupledict.files import ModelFileError
 from coupledict.images import MultiFocusFusion
 from coupledict.images._fusion_decision import compose, remove_small
-from coupledict.model_io import ModelFileError
 
 SHARP = data.coins()[40:180, 30:190]
 
@@ -108,7 +108,7 @@ def test_a_memory_mapped_stack_is_fused(tmp_path):
 def test_a_dictionary_of_ones_own_is_learned_saved_and_loaded(tmp_path):
     sharp = data.camera()[100:260, 100:260]
     soft = ndimage.gaussian_filter(sharp, 2.0)
-    own = MultiFocusFusion(64, n_nonzero_coefs=3, patch_size=6, n_patches=5000, random_state=0).fit(sharp, soft)
+    own = MultiFocusFusion(64, n_nonzero_coefs=3, patch_size=6, max_samples=5000, random_state=0).fit([sharp, soft])
     sources, strips = stack()
     fused = own.fuse(sources)
     assert np.mean(fused.decision == strips) > 0.9
@@ -116,12 +116,17 @@ def test_a_dictionary_of_ones_own_is_learned_saved_and_loaded(tmp_path):
     same = MultiFocusFusion.load(tmp_path / "own.safetensors")
     assert (same.n_components, same.n_nonzero_coefs, same.patch_size) == (64, 3, 6)
     np.testing.assert_array_equal(same.fuse(sources).image, fused.image)
-    assert isinstance(coupledict.load(tmp_path / "own.safetensors"), coupledict.CoupledDictionaryLearning)
+    assert isinstance(coupledict.load(tmp_path / "own.safetensors"), MultiFocusFusion)
 
 
 def test_a_model_of_something_else_is_refused(tmp_path):
     X = np.random.default_rng(0).standard_normal((50, 6))
     coupledict.DictionaryLearning(8, n_nonzero_coefs=2, random_state=0).fit(X).save(tmp_path / "m.safetensors")
+    with pytest.raises(ModelFileError, match="to hold a MultiFocusFusion, got a DictionaryLearning"):
+        MultiFocusFusion.load(tmp_path / "m.safetensors")
+    coupledict.CoupledDictionaryLearning(8, n_nonzero_coefs=2, random_state=0).fit([X, X[:, :4]]).save(
+        tmp_path / "m.safetensors"
+    )
     with pytest.raises(ModelFileError, match="two views of square patches"):
         MultiFocusFusion.load(tmp_path / "m.safetensors")
 
@@ -203,6 +208,23 @@ def test_bad_settings_are_refused(settings):
 
 def test_pairs_to_learn_from_must_fit():
     with pytest.raises(ValueError, match="as many focused as blurred images"):
-        MultiFocusFusion().fit([SHARP, SHARP], [SHARP])
+        MultiFocusFusion().fit([[SHARP, SHARP], [SHARP]])
     with pytest.raises(ValueError, match=r"focused\[0\] and blurred\[0\] to have one shape"):
-        MultiFocusFusion().fit(SHARP, SHARP[:-1])
+        MultiFocusFusion().fit({"blurred": SHARP[:-1], "focused": SHARP})
+    for wrong in ([SHARP], [SHARP] * 3, SHARP):
+        with pytest.raises(ValueError, match=r"X to be \[focused, blurred\] images, or a dict with these names"):
+            MultiFocusFusion().fit(wrong)
+    with pytest.raises(ValueError, match=r"views named \['focused', 'blurred'\] in X, got one named 'sharp'"):
+        MultiFocusFusion().fit({"sharp": SHARP, "blurred": SHARP})
+    with pytest.raises(TypeError, match="blurred to be a list of images, got NoneType"):
+        MultiFocusFusion().fit({"focused": SHARP})
+
+
+def test_pairs_by_name_are_the_same_pairs():
+    sharp, small = data.camera()[100:200, 100:200], {"n_components": 32, "max_samples": 2000, "max_iter": 3}
+    soft = ndimage.gaussian_filter(sharp, 2.0)
+    listed, named = (
+        MultiFocusFusion(**small, random_state=0).fit(X) for X in ([sharp, [soft]], {"blurred": soft, "focused": sharp})
+    )
+    np.testing.assert_array_equal(listed.learner_.components_[1], named.learner_.components_[1])
+    assert listed.learner_.n_iter_ == 3

@@ -25,7 +25,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from waiting import wait_for_threads
 
 import coupledict
-from coupledict import _blas, _passes
+from coupledict.parallel import blas
+from coupledict.parallel.cancel import CancelToken
+from coupledict.parallel.ordered import in_order
 
 HEARD_AFTER = {dis.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD") if name in dis.opmap}
 
@@ -96,12 +98,12 @@ def blas_threads():
 
 def test_the_limit_of_blas_is_given_back():
     def work():
-        with _blas.one_blas_thread():
+        with blas.one_blas_thread():
             pass
 
     def check():
         assert blas_threads() == {2}
-        with _blas.one_blas_thread():
+        with blas.one_blas_thread():
             assert blas_threads() == {1}
         assert blas_threads() == {2}
 
@@ -119,26 +121,26 @@ def test_threads_end_and_processors_are_free_again(n_threads, take_part):
 
     def work():
         found.clear()
-        stop = np.zeros(1, np.int32)
-        found.extend(_passes.in_order(lambda task: 2 * task, range(6), n_threads, stop, take_part=take_part))
+        stop = CancelToken()
+        found.extend(in_order(lambda task: 2 * task, range(6), n_threads, stop, take_part=take_part))
 
     def check():
         assert found == list(range(0, 2 * len(found), 2)), "results were lost or came in another order"
         assert os.sched_getaffinity(0) == processors
         wait_for_threads(n)
 
-    assert interrupt_everywhere(work, check, names=["_passes.py"]) > 20
+    assert interrupt_everywhere(work, check, names=["ordered.py"]) > 20
     assert found == [0, 2, 4, 6, 8, 10]
 
 
 def test_an_interrupt_does_not_wait_for_the_results_before_it():
     """The calling thread has its own task interrupted while the task before it still runs elsewhere."""
-    begun, stop = threading.Event(), np.zeros(1, np.int32)
+    begun, stop = threading.Event(), CancelToken()
 
     def function(task):
         if task == 0 and threading.current_thread() is not threading.main_thread():
             begun.set()
-            while not stop[0]:
+            while not stop.cancelled:
                 time.sleep(0.001)
         elif threading.current_thread() is threading.main_thread():
             begun.wait(0.2)
@@ -146,8 +148,8 @@ def test_an_interrupt_does_not_wait_for_the_results_before_it():
         return task
 
     with pytest.raises(KeyboardInterrupt):
-        list(_passes.in_order(function, range(50), 2, stop))
-    assert stop[0]
+        list(in_order(function, range(50), 2, stop))
+    assert stop.cancelled
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -157,13 +159,13 @@ def test_a_loop_stops_at_a_whole_iteration(n_jobs):
     states, learners = {}, []
 
     def keep(state):
-        states[state.iteration] = state.components
+        states[state.completed] = state.components
 
     make(6, max_iter=2, callback=keep).fit(Xs)
     before = blas_threads()
 
     def work():
-        learners.append(make(6, max_iter=2, n_jobs=n_jobs, refit=False))
+        learners.append(make(6, max_iter=2, n_jobs=n_jobs, predictor="dictionary"))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("warnings.warn", lambda *arguments, **named: None)
             learners[-1].fit(Xs)
@@ -174,7 +176,7 @@ def test_a_loop_stops_at_a_whole_iteration(n_jobs):
             for atoms, expected in zip(learner.components_, states[len(learner.history_)], strict=True):
                 np.testing.assert_array_equal(atoms, expected)
 
-    names = ["_loop.py", "_passes.py", "_updates.py", "_atoms.py", "_blas.py"]
+    names = ["loop.py", "passes.py", "ordered.py", "updates.py", "atoms.py", "blas.py"]
     assert interrupt_everywhere(work, check, names=names, step=5) > 300
     assert blas_threads() == before
 
@@ -207,7 +209,7 @@ def test_an_error_does_not_outlive_its_handler():
     def fail():
         big = Big()
         with contextlib.suppress(ValueError):
-            list(_passes.in_order(function, [big], 1, np.zeros(1, np.int32)))
+            list(in_order(function, [big], 1, CancelToken()))
         return weakref.ref(big)
 
     gc.collect()
@@ -233,7 +235,7 @@ def quietly(function):
 def test_a_fit_leaves_a_whole_model_or_none(Xs):
     """Of a fit after another: the old model or one of the new, with everything that belongs to it."""
     states = {}
-    make(6, max_iter=2, callback=lambda state: states.update({state.iteration: state.components})).fit(Xs)
+    make(6, max_iter=2, callback=lambda state: states.update({state.completed: state.components})).fit(Xs)
     old = make(6, max_iter=2).fit([X[::-1] + 1 for X in Xs])
     learners = []
 
@@ -252,7 +254,8 @@ def test_a_fit_leaves_a_whole_model_or_none(Xs):
         one, other = (model.predict([Xs[0], None], view=1) for model in (learner, old))
         assert np.array_equal(one, other) == unchanged, "what predicts belongs to the other model"
 
-    assert interrupt_everywhere(work, check, names=["_base.py", "_learner.py", "_loop.py"]) > 200
+    names = ["base.py", "coupled.py", "several_views.py", "engine.py", "loop.py"]
+    assert interrupt_everywhere(work, check, names=names) > 200
 
 
 def test_a_batch_counts_as_a_whole_or_not_at_all(Xs):
@@ -271,7 +274,8 @@ def test_a_batch_counts_as_a_whole_or_not_at_all(Xs):
         for atoms, wanted in zip(learner.components_, second.components_, strict=True):
             np.testing.assert_array_equal(atoms, wanted)
 
-    assert interrupt_everywhere(work, check, names=["_base.py", "_learner.py", "_loop.py", "_updates.py"]) > 30
+    names = ["base.py", "several_views.py", "engine.py", "running_sums.py", "updates.py"]
+    assert interrupt_everywhere(work, check, names=names) > 30
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the collector closes the file
@@ -287,4 +291,4 @@ def test_codes_in_a_file_are_whole_or_absent(Xs, tmp_path):
             shutil.rmtree(place)
 
     work = functools.partial(learner.transform, Xs, out=place)
-    assert interrupt_everywhere(work, check, names=["_code_files.py", "_data.py"]) > 30
+    assert interrupt_everywhere(work, check, names=["codes.py", "blocked.py"]) > 30

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import twins
 from compare import Problem, assert_codes_match, assert_greedy
-from problems import random_dictionary, smooth_patches
+from problems import make_coder, random_dictionary, smooth_patches
 
-from coupledict import _passes, _pursuit, _reference, sparse_encode
+from coupledict import sparse_encode
+from coupledict.coding import coder as coders
+from coupledict.coding import passes
+from coupledict.coding.samples import Samples
 
 DTYPES = [np.float32, np.float64]
 PURSUITS = ["omp", "ols"]
@@ -15,15 +19,15 @@ PURSUITS = ["omp", "ols"]
 SHAPES = [(1, 1), (3, 2), (15, 7), (16, 16), (33, 20), (64, 64), (130, 17), (257, 40), (40, 300)]
 
 
-twins = {}
+KNOWN = {}
 
 
 def twin(Xs, dictionaries, **arguments):
     """Return the codes of the slow twin, worked out once: neither instruction sets nor threads are known to it."""
     key = repr(sorted(arguments.items())), *((A.dtype, A.shape, A.tobytes()) for A in (*Xs, *dictionaries))
-    if key not in twins:
-        twins[key] = _reference.sparse_encode(Xs, dictionaries, **arguments)
-    return twins[key].copy()
+    if key not in KNOWN:
+        KNOWN[key] = twins.sparse_encode(Xs, dictionaries, **arguments)
+    return KNOWN[key].copy()
 
 
 def check_against_twin(Xs, dictionaries, **arguments):
@@ -78,7 +82,7 @@ def test_equals_twin_for_weighted_views(level, dtype, pursuit, rng):
 @pytest.mark.parametrize("pursuit", PURSUITS)
 @pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
 def test_equals_twin_without_gram(level, dtype, pursuit, n_components, n_features, rng, monkeypatch):
-    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", 0)
+    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", 0)
     X = rng.standard_normal((60, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     check_against_twin([X], [D], n_nonzero_coefs=6, pursuit=pursuit)
@@ -100,14 +104,14 @@ def test_few_samples_give_the_same_bits_as_many(level, dtype, pursuit, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("gram_budget", [0, 1 << 30])
 def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng, monkeypatch):
-    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", gram_budget)
+    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", gram_budget)
     X = smooth_patches(rng, 500).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
-    coder = _pursuit.Coder([D], weights, X.dtype, n_nonzero=20, tol=1e-2, pursuit="omp", n_samples=500, n_jobs=1)
-    first = _passes.encode(coder, _passes.Samples([X], X.dtype), 1)
+    coder = make_coder([D], weights, X.dtype, limit=20, tol=1e-2, n_samples=500)
+    first = passes.encode(coder, Samples([X], X.dtype), 1)
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
-        again = _passes.encode(coder, _passes.Samples([X], X.dtype), n_jobs, chunk_size)
+        again = passes.encode(coder, Samples([X], X.dtype), n_jobs, chunk_size=chunk_size)
         for name in ("indptr", "indices", "values", "energy", "status"):
             np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
 
@@ -116,9 +120,9 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng,
 def test_reported_energy_is_the_squared_residual(level, dtype, rng):
     X = smooth_patches(rng, 200).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
-    coder = _pursuit.Coder([D], np.ones(1), X.dtype, n_nonzero=6, tol=None, pursuit="omp", n_samples=200, n_jobs=1)
-    coded = _passes.encode(coder, _passes.Samples([X], X.dtype), 1)
-    residual = X.astype(float) - _pursuit.as_csr(coded, 100)[0].toarray().astype(float) @ D.astype(float)
+    coder = make_coder([D], np.ones(1), X.dtype, limit=6, n_samples=200)
+    coded = passes.encode(coder, Samples([X], X.dtype), 1)
+    residual = X.astype(float) - coded.as_csr(100)[0].toarray().astype(float) @ D.astype(float)
     slack = 100 * np.finfo(dtype).eps * np.sum(X.astype(float) ** 2, axis=1)
     assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)
 
@@ -128,7 +132,7 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
 @pytest.mark.parametrize("gram_budget", [0, 1 << 30])
 def test_awkward_dictionaries(level, dtype, pursuit, gram_budget, rng, monkeypatch):
     """Duplicates, near-duplicates, zero atoms and linear dependence: no atom twice, no NaN, still greedy."""
-    monkeypatch.setattr(_pursuit, "GRAM_BUDGET_BYTES", gram_budget)
+    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", gram_budget)
     X = rng.standard_normal((50, 10)).astype(dtype)
     base = random_dictionary(rng, 12, 10)
     near = base[:4] + 1e-9 * rng.standard_normal((4, 10))
@@ -166,7 +170,7 @@ def test_scale_of_the_signals_does_not_matter(level, dtype, pursuit, power, rng)
 
 def test_kernels_refuse_other_number_types(rng):
     """The bindings convert nothing: what reaches them must be exact."""
-    from coupledict import _native
+    from coupledict.kernels import _native
 
     plan = _native.Plan64(np.eye(3), np.ones(3), "")
     outputs = {

@@ -54,7 +54,7 @@ def test_a_float32_view_beside_a_float64_view_gives_float64(Xs):
 @pytest.mark.parametrize(("width", "expected"), [(3, 12), (64, 256), (100, 256), (300, 300)])
 def test_default_n_components(rng, width, expected):
     Xs = [rng.standard_normal((10, width)), rng.standard_normal((10, 2))]
-    assert make(None, max_iter=1, refit=False).fit(Xs).components_[0].shape == (expected, width)
+    assert make(None, max_iter=1, predictor="dictionary").fit(Xs).components_[0].shape == (expected, width)
 
 
 @pytest.mark.parametrize("n_views", [1, 2, 3])
@@ -63,7 +63,7 @@ def test_default_n_components(rng, width, expected):
 def test_atoms_have_norm_1(rng, update, normalize, n_views):
     Xs, _ = planted_views(rng, widths=WIDTHS[:n_views])
     weights = WEIGHTS[:n_views]
-    learner = make(update=update, normalize=normalize, view_weights=weights, refit=False).fit(Xs)
+    learner = make(update=update, normalize=normalize, view_weights=weights, predictor="dictionary").fit(Xs)
     squares = np.array([norms(D) ** 2 for D in learner.components_])
     sizes = squares if normalize == "views" else [np.array(weights) @ squares]
     for size in sizes:
@@ -74,7 +74,7 @@ def test_atoms_have_norm_1(rng, update, normalize, n_views):
 def test_atoms_of_one_number_are_partners(rng, update):
     """Planted atoms are found in all views under the same number, and with the same sign."""
     Xs, Ds = planted_views(rng, n=1200, n_components=24, widths=(12, 16), n_nonzero=3)
-    learner = make(24, n_nonzero_coefs=3, max_iter=20, update=update, refit=False).fit(Xs)
+    learner = make(24, n_nonzero_coefs=3, max_iter=20, update=update, predictor="dictionary").fit(Xs)
     first, second = (D @ planted.T for D, planted in zip(learner.components_, Ds, strict=True))
     found = np.abs(first) > 0.99
     together = (first * second > 0.98) & found
@@ -139,8 +139,8 @@ def test_refit_predicts_better(gained, given, view):
     Xs, unseen, start = gained
     known = [X if v in given else None for v, X in enumerate(unseen)]
     errors = []
-    for refit in (True, False):
-        learner = make(init=start, view_weights="balanced", schedule="constant", refit=refit).fit(Xs)
+    for predictor in ("ridge", "dictionary"):
+        learner = make(init=start, view_weights="balanced", schedule="constant", predictor=predictor).fit(Xs)
         errors.append(np.mean((learner.predict(known, view=view) - unseen[view]) ** 2) / np.mean(unseen[view] ** 2))
     assert errors[0] < 0.25
     assert errors[0] < 0.5 * errors[1]
@@ -148,7 +148,7 @@ def test_refit_predicts_better(gained, given, view):
 
 def test_refit_is_ridge_regression_on_codes_of_the_source(gained):
     Xs, unseen, _ = gained
-    learner = make(max_iter=5, refit_alpha=0.01).fit(Xs)
+    learner = make(max_iter=5, ridge_alpha=0.01).fit(Xs)
     codes = learner.transform([Xs[0], None, None]).toarray()
     gram = codes.T @ codes
     atoms = np.linalg.solve(gram + 0.01 * np.mean(np.diag(gram)) * np.eye(12), codes.T @ Xs[2])
@@ -159,7 +159,7 @@ def test_refit_is_ridge_regression_on_codes_of_the_source(gained):
 def test_refit_without_a_penalty(rng):
     """Atoms that no sample uses leave the regression singular; it has a solution all the same."""
     Xs, _ = planted_views(rng, n=30)
-    learner = make(40, refit_alpha=0).fit(Xs)
+    learner = make(40, ridge_alpha=0).fit(Xs)
     codes = learner.transform([Xs[0], None]).toarray()
     left = learner.predict([Xs[0], None], view=1) - Xs[1]
     np.testing.assert_allclose(codes.T @ left, 0, atol=1e-8)
@@ -167,7 +167,7 @@ def test_refit_without_a_penalty(rng):
 
 def test_without_refit_the_learned_atoms_predict(gained):
     Xs, unseen, _ = gained
-    learner = make(refit=False).fit(Xs)
+    learner = make(predictor="dictionary").fit(Xs)
     codes = learner.transform([unseen[0], None, unseen[2]])
     expected = codes.toarray() @ learner.components_[1]
     np.testing.assert_allclose(learner.predict([unseen[0], None, unseen[2]], view=1), expected, atol=1e-12)
@@ -210,7 +210,7 @@ def test_coupled_supports(Xs):
     np.testing.assert_allclose(rebuilt[1], second.toarray() @ learner.components_[1], atol=1e-12)
     (alone,) = learner.transform([None, Xs[1]])
     assert alone.shape == (300, 12)
-    with pytest.raises(ValueError, match="Expected 2 codes, one a view, got 1"):
+    with pytest.raises(ValueError, match="Expected 2 codes, one per view, got 1"):
         learner.inverse_transform([first])
     with pytest.raises(ValueError, match="views have no code in common, so none can predict another"):
         learner.predict([Xs[0], None], view=1)

@@ -15,8 +15,9 @@ from learners import (
     planted_views,
 )
 
-from coupledict import LETTER, CoupledDictionaryLearning, _loop, sparse_encode
-from coupledict._loop import Loop
+from coupledict import PAPER, CoupledDictionaryLearning, sparse_encode
+from coupledict.learning import loop as looping
+from coupledict.learning.loop import Loop
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_late_waits_for_the_second_half_and_spares_the_last_iteration(rng):
 def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
     """Patches that are nearly constant use only the constant atom; all others become the mean residual."""
     Xs = [5 + rng.standard_normal((50, 4)) * [0.1, 0.2, 0.3, 0.4] for _ in range(2)]
-    learner = CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=2, **LETTER)
+    learner = CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=2, **PAPER)
     after = follow(learner, Xs)
     assert learner.history_[0]["unused"] == 8
     # Eq. 14 and 15 for the one atom in use, by hand.
@@ -114,7 +115,7 @@ def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
 
 @pytest.mark.parametrize("update", ["sequential", "ksvd"])
 def test_a_mean_residual_of_zero_is_no_atom(Xs, update):
-    learner = make(update=update, unused_atoms="mean", refit=False).fit([np.zeros_like(X) for X in Xs])
+    learner = make(update=update, unused_atoms="mean", predictor="dictionary").fit([np.zeros_like(X) for X in Xs])
     for D in learner.components_:
         np.testing.assert_allclose(norms(D), 1)
 
@@ -174,10 +175,10 @@ def test_callback_sees_the_state_and_may_stop(Xs, n_views):
 
     def callback(state):
         seen.append(state)
-        return state.iteration == 3
+        return state.completed == 3
 
     learner = make(max_iter=9, callback=callback).fit(Xs[:n_views])
-    assert [(state.iteration, state.n_iter, len(state.history)) for state in seen] == [(1, 9, 1), (2, 9, 2), (3, 9, 3)]
+    assert [(state.completed, state.total, len(state.history)) for state in seen] == [(1, 9, 1), (2, 9, 2), (3, 9, 3)]
     assert learner.n_iter_ == 3
     assert learner.history_ == seen[-1].history
     for D, E, F in zip(learner.components_, seen[-1].components, seen[0].components, strict=True):
@@ -218,7 +219,7 @@ def fit_interrupted(learner, Xs, words):
 
 def test_an_interrupt_leaves_the_finished_iterations(Xs):
     def interrupt(state):
-        if state.iteration == 3:
+        if state.completed == 3:
             raise KeyboardInterrupt
 
     learner = make(max_iter=9, callback=interrupt, schedule="constant", growth=None)
@@ -253,7 +254,7 @@ def test_an_interrupt_of_the_refit_leaves_the_dictionaries(Xs, monkeypatch):
 
     learner = make()
     with monkeypatch.context() as patch:
-        patch.setattr("coupledict._predict.refit", interrupted)
+        patch.setattr("coupledict.learning.engine.fit_predictors", interrupted)
         fit_interrupted(learner, Xs, "interrupted")
     assert_same_model(learner, make().fit(Xs))
     expected = learner.transform([Xs[0], None]).toarray() @ learner.components_[1]
@@ -320,7 +321,7 @@ def test_seconds_rise_and_leave_callbacks_out(Xs, monkeypatch):
             self.now += 1000
 
     clock = Clock()
-    monkeypatch.setattr(_loop, "time", clock)
+    monkeypatch.setattr(looping, "time", clock)
     learner = make(callback=clock.sleep).fit(Xs)
     seconds = [record["seconds"] for record in learner.history_]
     assert 0 < seconds[0] < seconds[1] < seconds[2] < seconds[3] < 1000 < clock.now

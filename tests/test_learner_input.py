@@ -56,7 +56,7 @@ def bad(words, kind=ValueError, **parameters):
         bad("Expected growth to be 'auto', None or a callable, got", growth=np.array([10, 20, 30, 40])),
         bad("Expected growth to give numbers of samples of at least 1, got", growth=lambda k, n_iter, n: 0),
         bad("Expected update to be one of .*'ksvd'.*, got 'svd'", update="svd"),
-        bad("Expected pursuit to be 'omp' or 'ols', got 'lars'", pursuit="lars"),
+        bad("Expected pursuit to be one of .*, got 'lars'", pursuit="lars"),
         bad("Expected init to be one of .* or a list of 2 arrays, got", init=[np.ones((12, 6))]),
         bad("Expected init to be one of .*, got 'svd'", init="svd"),
         bad(r"Expected init\[1\] to have shape \(12, 9\), got \(12, 6\)", init=[np.ones((12, 6))] * 2),
@@ -64,14 +64,14 @@ def bad(words, kind=ValueError, **parameters):
         bad(r"Expected square patches for init='dct', got views of \[6, 9\] features", init="dct"),
         bad("Expected normalize to be one of .*, got 'atoms'", normalize="atoms"),
         bad("Expected coupling to be one of .*, got 'none'", coupling="none"),
-        bad("Expected view_weights to hold 2 numbers, one a view", view_weights=[1, 2, 3]),
+        bad("Expected view_weights to hold 2 numbers, one per view", view_weights=[1, 2, 3]),
         bad("Expected view_weights to be finite and not negative", view_weights=[1, -1]),
         bad("Expected a positive weight for at least one view", view_weights=[0, 0]),
         bad("Expected view_weights to be one of .*, got 'equal'", view_weights="equal"),
         bad("Expected unused_atoms to be one of .*, got 'drop'", unused_atoms="drop"),
         bad("Expected stop_tol to be .* at least 0, got -1", stop_tol=-1),
-        bad("Expected refit_alpha to be .* at least 0, got -1", refit_alpha=-1),
-        bad("Expected refit_alpha to be a number, got 'small'", TypeError, refit_alpha="small"),
+        bad("Expected ridge_alpha to be .* at least 0, got -1", ridge_alpha=-1),
+        bad("Expected ridge_alpha to be a number, got 'small'", TypeError, ridge_alpha="small"),
         bad("Expected n_jobs to be None, a positive number", n_jobs=0),
         bad("Expected n_jobs to be None or an integer, got '2'", TypeError, n_jobs="2"),
         bad("Expected random_state to be None, an integer or", TypeError, random_state="seed"),
@@ -90,16 +90,16 @@ X, Y = np.ones((10, 3)), np.ones((10, 5))
 @pytest.mark.parametrize(
     ("given", "kind", "words"),
     [
-        pytest.param(X, TypeError, "Expected Xs to be a list of arrays, one a view.*got ndarray", id="one array"),
-        pytest.param([], ValueError, "Expected at least one view in Xs", id="no view"),
-        pytest.param([X, None], ValueError, r"present in fit, got None for Xs\[1\]", id="absent view"),
-        pytest.param([X, Y[:9]], ValueError, r"same number of samples .*, got 10 and 9 \(Xs\[1\]\)", id="samples"),
-        pytest.param([X, X[0]], ValueError, r"Expected Xs\[1\] to have 2 dimensions, got 1", id="one dimension"),
-        pytest.param([X, X[:, :0]], ValueError, r"Expected Xs\[1\] to have at least one feature", id="no feature"),
+        pytest.param(X, TypeError, "Expected X to be a list of arrays, one per view.*got ndarray", id="one array"),
+        pytest.param([], ValueError, "Expected at least one view in X", id="no view"),
+        pytest.param([X, None], ValueError, r"present in fit, got None for X\[1\]", id="absent view"),
+        pytest.param([X, Y[:9]], ValueError, r"same number of samples .*, got 10 and 9 \(X\[1\]\)", id="samples"),
+        pytest.param([X, X[0]], ValueError, r"Expected X\[1\] to have 2 dimensions, got 1", id="one dimension"),
+        pytest.param([X, X[:, :0]], ValueError, r"Expected X\[1\] to have at least one feature", id="no feature"),
         pytest.param([X[:0], Y[:0]], ValueError, "Expected at least one sample", id="no sample"),
-        pytest.param([X, scipy.sparse.eye_array(10)], TypeError, r"Xs\[1\] to be a dense array", id="sparse"),
-        pytest.param([X, Y.astype(complex)], TypeError, r"Xs\[1\] to hold real numbers", id="complex"),
-        pytest.param([X, Y.astype(object)], TypeError, r"Xs\[1\] to hold real numbers", id="objects"),
+        pytest.param([X, scipy.sparse.eye_array(10)], TypeError, r"X\[1\] to be a dense array", id="sparse"),
+        pytest.param([X, Y.astype(complex)], TypeError, r"X\[1\] to hold real numbers", id="complex"),
+        pytest.param([X, Y.astype(object)], TypeError, r"X\[1\] to hold real numbers", id="objects"),
     ],
 )
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -121,10 +121,10 @@ def test_a_sample_that_is_not_finite_is_named(Xs, value, update):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda m, Xs: m.transform(Xs[:1]), "Expected 2 views in Xs, one for each dictionary .*, got 1"),
-        (lambda m, Xs: m.transform([*Xs, Xs[0]]), "Expected 2 views in Xs.*, got 3"),
-        (lambda m, Xs: m.transform([None, None]), "Expected at least one view in Xs, got only None"),
-        (lambda m, Xs: m.transform(Xs[::-1]), r"Expected Xs\[0\] to have 6 features, as its dictionary has, got 9"),
+        (lambda m, Xs: m.transform(Xs[:1]), "Expected 2 views in X, one for each dictionary .*, got 1"),
+        (lambda m, Xs: m.transform([*Xs, Xs[0]]), "Expected 2 views in X.*, got 3"),
+        (lambda m, Xs: m.transform([None, None]), "Expected at least one view in X, got only None"),
+        (lambda m, Xs: m.transform(Xs[::-1]), r"Expected X\[0\] to have 6 features, as its dictionary has, got 9"),
         (lambda m, Xs: m.score([Xs[0], Xs[1][:5]]), r"same number of samples in every view, got 300 and 5"),
         (
             lambda m, Xs: m.inverse_transform(np.ones((3, 11))),
@@ -133,8 +133,8 @@ def test_a_sample_that_is_not_finite_is_named(Xs, value, update):
         (lambda m, Xs: m.predict(Xs, view=2), "Expected view to be the number of one of the 2 views, got 2"),
         (lambda m, Xs: m.predict(Xs, view=-3), "one of the 2 views, got -3"),
         (lambda m, Xs: m.predict(Xs, view=True), "one of the 2 views, got True"),
-        (lambda m, Xs: m.predict(Xs, view="1"), "one of the 2 views, got '1'"),
-        (lambda m, Xs: m.predict([None, Xs[1]], view=1), r"other than the wanted one \(1\) in Xs, got none"),
+        (lambda m, Xs: m.predict(Xs, view="1"), "the views have no names, got '1'"),
+        (lambda m, Xs: m.predict([None, Xs[1]], view=1), r"other than the wanted one \(1\) in X, got none"),
         (lambda m, Xs: m.partial_fit(Xs[::-1]), r"Expected views of \[6, 9\] features, as before, got \[9, 6\]"),
     ],
 )
@@ -224,7 +224,7 @@ def test_passes_go_round_through_all_samples(rng):
     def notices(row, n_iter):
         X = clean.copy()
         X[row, 0] = np.nan
-        learner = make(4, n_nonzero_coefs=1, max_iter=n_iter, growth=lambda k, n_iter, n: 20, refit=False)
+        learner = make(4, n_nonzero_coefs=1, max_iter=n_iter, growth=lambda k, n_iter, n: 20, predictor="dictionary")
         try:
             learner.fit([X])
         except ValueError as error:
@@ -283,8 +283,9 @@ def test_cosines(rng, monkeypatch):
     [
         ((4, 4), 0, ValueError, "Expected n_components to be at least 1, got 0"),
         ((4, 4), 2.5, TypeError, "Expected n_components to be an integer, got 2.5"),
-        ((0, 4), 4, ValueError, "patch_shape"),
-        (16, 4, TypeError, "patch_shape"),
+        ((0, 4), 4, ValueError, "patch_size"),
+        ("16", 4, TypeError, "patch_size"),
+        (0, 4, ValueError, "patch_size"),
     ],
 )
 def test_cosines_of_no_shape(shape, n_components, kind, words):
@@ -377,7 +378,9 @@ def test_balanced_weights_undo_the_scale_of_a_view(Xs):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_constant_atom_comes_first_and_stays(rng, update, normalize, dtype):
     Xs = [(X + 3).astype(dtype) for X in planted_views(rng)[0]]
-    first, second = make(update=update, normalize=normalize, constant_atom=True, refit=False).fit(Xs).components_
+    first, second = (
+        make(update=update, normalize=normalize, constant_atom=True, predictor="dictionary").fit(Xs).components_
+    )
     assert first[0].min() == first[0].max() > 0
     assert second[0].min() == second[0].max() > 0
     size = norms(first)[0] ** 2, norms(second)[0] ** 2

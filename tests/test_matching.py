@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning
-from coupledict._ensemble import seeds
+from coupledict.estimators.ensemble import seeds
 from coupledict.matching import (
     CrossModalMatcher,
+    _comparing,
     _mapped,
     _matcher,
     mean_average_precision,
@@ -62,7 +63,7 @@ def three():
 
 
 def learners(Xs, weights=None, **parameters):
-    settings = {"n_nonzero_coefs": 2, "max_iter": 6, "refit_alpha": 0.1, "view_weights": weights or balanced(Xs)}
+    settings = {"n_nonzero_coefs": 2, "max_iter": 6, "ridge_alpha": 0.1, "view_weights": weights or balanced(Xs)}
     return [
         CoupledDictionaryLearning(16, **(settings | parameters), random_state=seed).fit(Xs)
         for seed in seeds(0, SMALL["n_dictionaries"])
@@ -84,7 +85,7 @@ def test_it_is_the_learner_with_cosines_behind(Xs):
         table = matcher.set_params(compare=compare).similarity(Xs[1], Xs[0], source=1, target=0)
         np.testing.assert_allclose(table, expected[other].T, atol=1e-9)
     units = forth * np.sqrt(np.mean((Xs[1] - Xs[1].mean(axis=0)) ** 2)) + Xs[1].mean(axis=0)
-    np.testing.assert_allclose(matcher.predict(Xs[0]), units, atol=1e-9)
+    np.testing.assert_allclose(matcher.predict([Xs[0], None], view=1), units, atol=1e-9)
 
 
 def test_codes_are_those_of_the_learner(Xs):
@@ -134,7 +135,7 @@ def test_mapped_is_two_dictionaries_and_a_ridge(Xs):
     mapped = [a @ ridge(a, b) for a, b in zip(first, second, strict=True)]
     by_codes = np.mean([np.nan_to_num(cosines(m, b)) for m, b in zip(mapped, second, strict=True)], axis=0)
     predicted = np.mean([m @ D for m, D in zip(mapped, atoms, strict=True)], axis=0)
-    matcher = make(whiten=False, coupling="mapped", compare="codes").fit(Xs)
+    matcher = make(whiten=False, semi_coupled=True, compare="codes").fit(Xs)
     np.testing.assert_allclose(matcher.similarity(*Xs), by_codes, atol=1e-9)
     matcher.set_params(compare="target")
     np.testing.assert_allclose(matcher.similarity(*Xs), cosines(predicted, views[1]), atol=1e-9)
@@ -150,7 +151,7 @@ def test_views_of_different_samples_meet_in_mean_codes_of_classes(rng):
     for a, b in zip(first, second, strict=True):
         means = np.array([b[y1 == c].mean(axis=0) for c in range(3)])
         tables.append(cosines(a @ ridge(a, means[y0]), b))
-    matcher = make(whiten=False, coupling="mapped", compare="codes").fit([A, B], [y0, y1])
+    matcher = make(whiten=False, semi_coupled=True, compare="codes").fit([A, B], [y0, y1])
     np.testing.assert_allclose(matcher.similarity(A, B), np.mean(tables, axis=0), atol=1e-9)
     for compare in ("codes", "both", "labels"):
         assert matcher.set_params(compare=compare).score([A, B], [y0, y1]) > 0.8
@@ -179,13 +180,13 @@ def test_a_third_view_as_meeting_place(three):
     np.testing.assert_allclose(matcher.similarity(three[0], three[1]), cosines(left, right), atol=1e-9)
 
 
-@pytest.mark.parametrize("coupling", ["code", "mapped"])
-def test_a_set_of_many_views_without_a_map_predicts_by_its_views_apart(three, monkeypatch, coupling):
+@pytest.mark.parametrize("semi_coupled", [False, True])
+def test_a_set_of_many_views_without_a_map_predicts_by_its_views_apart(three, monkeypatch, semi_coupled):
     monkeypatch.setattr(_mapped, "ALL_SETS_VIEWS", 2)
     monkeypatch.setattr(_mapped, "source_sets", lambda n: [(v,) for v in range(n)])
-    matcher = make(coupling=coupling).fit(three)
-    one, other = (matcher.predict(three[v], source=v, target=1) for v in (0, 2))
-    both = matcher.predict([three[0], three[2]], source=[0, 2], target=1)
+    matcher = make(semi_coupled=semi_coupled).fit(three)
+    one, other = (matcher.predict([X if w == v else None for w, X in enumerate(three)], view=1) for v in (0, 2))
+    both = matcher.predict([three[0], None, three[2]], view=1)
     np.testing.assert_allclose(both, (one + other) / 2, atol=1e-9)
 
 
@@ -212,12 +213,12 @@ def test_atoms_follow_samples(rng, n, n_components):
 # What it is good for
 
 
-@pytest.mark.parametrize("coupling", ["code", "mapped"])
+@pytest.mark.parametrize("semi_coupled", [False, True])
 @pytest.mark.parametrize("whiten", [True, False])
-def test_planted_partners_find_each_other(coupling, whiten):
+def test_planted_partners_find_each_other(semi_coupled, whiten):
     views, _ = planted_views(np.random.default_rng(3), n=1200, widths=(12, 14), n_components=16, noise=0.01)
     train, test = [X[:1000] for X in views], [X[1000:] for X in views]
-    matcher = make(coupling=coupling, whiten=whiten, n_nonzero_coefs=3, max_iter=20).fit(train)
+    matcher = make(semi_coupled=semi_coupled, whiten=whiten, n_nonzero_coefs=3, max_iter=20).fit(train)
     assert matcher.score(test) > 0.6
     assert matcher.score([test[0], test[1][::-1]]) < 0.1
 
@@ -227,7 +228,7 @@ def test_labels_bring_classes_together(rng):
     train, test = [X[:450] for X in Xs], [X[450:] for X in Xs]
     without, labelled = make().fit(train), make().fit(train, y[:450])
     assert labelled.score(test, y[450:]) > without.score(test, y[450:]) + 0.1
-    np.testing.assert_allclose(labelled._probabilities({0: rng.standard_normal((5, 3))}).sum(axis=1), 1)
+    np.testing.assert_allclose(labelled._fitted.probabilities({0: rng.standard_normal((5, 3))}, None).sum(axis=1), 1)
 
 
 def test_units_and_origins_of_views_do_not_matter(Xs):
@@ -237,9 +238,11 @@ def test_units_and_origins_of_views_do_not_matter(Xs):
 
 
 def test_whitening_is_used(Xs):
-    tables = [make(whiten=whiten, whiten_alpha=a).fit(Xs).similarity(*Xs) for whiten, a in ((True, 0.0), (False, None))]
+    tables = [
+        make(whiten=whiten, whiten_shrinkage=a).fit(Xs).similarity(*Xs) for whiten, a in ((True, 0.0), (False, None))
+    ]
     assert not np.allclose(*tables, atol=1e-2)
-    same = [make(whiten_alpha=a).fit(Xs).similarity(*Xs) for a in (None, _matcher.WHITEN_ALPHA)]
+    same = [make(whiten_shrinkage=a).fit(Xs).similarity(*Xs) for a in (None, _matcher.WHITEN_SHRINKAGE)]
     np.testing.assert_array_equal(*same)
 
 
@@ -253,19 +256,19 @@ def test_match_is_the_order_of_similarities(Xs):
     indices, values = matcher.match(*Xs, return_similarity=True)
     np.testing.assert_array_equal(indices, expected)
     np.testing.assert_array_equal(values, np.take_along_axis(table, expected, axis=1))
-    np.testing.assert_array_equal(matcher.match(*Xs, n=4), expected[:, :4])
-    assert matcher.match(*Xs, n=1000).shape == (300, 300)
+    np.testing.assert_array_equal(matcher.match(*Xs, n_matches=4), expected[:, :4])
+    assert matcher.match(*Xs, n_matches=1000).shape == (300, 300)
 
 
 @pytest.mark.parametrize("compare", ["both", "codes"])
 def test_blocks_do_not_matter(Xs, monkeypatch, compare):
     matcher = make(compare=compare).fit(Xs)
-    table, found = matcher.similarity(*Xs), matcher.match(*Xs, n=7, return_similarity=True)
+    table, found = matcher.similarity(*Xs), matcher.match(*Xs, n_matches=7, return_similarity=True)
     score = matcher.score(Xs)
-    monkeypatch.setattr(_matcher, "GALLERY_BLOCK", 11)
-    monkeypatch.setattr(_matcher, "QUERY_BLOCK", 13)
+    monkeypatch.setattr(_comparing, "GALLERY_BLOCK", 11)
+    monkeypatch.setattr(_comparing, "QUERY_BLOCK", 13)
     np.testing.assert_allclose(matcher.similarity(*Xs), table, atol=1e-12)
-    again = matcher.match(*Xs, n=7, return_similarity=True)
+    again = matcher.match(*Xs, n_matches=7, return_similarity=True)
     np.testing.assert_allclose(again[1], found[1], atol=1e-12)
     assert np.mean(again[0] == found[0]) > 0.99  # rounding may swap near ties
     assert matcher.score(Xs) == pytest.approx(score)
@@ -276,7 +279,7 @@ def test_memory_does_not_grow_with_the_gallery(Xs, tmp_path):
     gallery = np.lib.format.open_memmap(tmp_path / "gallery.npy", "w+", float, (60_000, Xs[1].shape[1]))
     gallery[:] = np.resize(Xs[1], gallery.shape)
     tracemalloc.start()
-    found = matcher.match(np.repeat(Xs[0], 2, axis=0), gallery, n=3)
+    found = matcher.match(np.repeat(Xs[0], 2, axis=0), gallery, n_matches=3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.shape == (600, 3)
@@ -296,7 +299,7 @@ def test_score_is_the_mean_over_directions(three):
 # Conventions
 
 
-@pytest.mark.parametrize("parameters", [{}, {"coupling": "mapped"}])
+@pytest.mark.parametrize("parameters", [{}, {"semi_coupled": True}])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_threads_change_nothing(Xs, parameters, labelled):
     y = np.arange(300) % 3 if labelled else None
@@ -311,18 +314,18 @@ def test_seeds(Xs):
     assert not np.allclose(one, other)
 
 
-@pytest.mark.parametrize("coupling", ["code", "mapped"])
+@pytest.mark.parametrize("semi_coupled", [False, True])
 @pytest.mark.parametrize("compare", ["both", "codes", "labels"])
-def test_number_types(Xs, coupling, compare):
+def test_number_types(Xs, semi_coupled, compare):
     y = np.arange(300) % 3
     single = [X.astype(np.float32) for X in Xs]
-    matcher = make(coupling=coupling, compare=compare).fit(single, y)
+    matcher = make(semi_coupled=semi_coupled, compare=compare).fit(single, y)
     assert matcher.components_[0][0].dtype == np.float32
     assert matcher.similarity(*single).dtype == np.float32
-    assert matcher.match(*single, n=2, return_similarity=True)[1].dtype == np.float32
-    assert matcher.predict(single[0]).dtype == np.float32
+    assert matcher.match(*single, n_matches=2, return_similarity=True)[1].dtype == np.float32
+    assert matcher.predict([single[0], None], view=1).dtype == np.float32
     assert matcher.similarity(*Xs).dtype == np.float64
-    assert make(coupling=coupling, compare=compare).fit(Xs, y).similarity(*single).dtype == np.float64
+    assert make(semi_coupled=semi_coupled, compare=compare).fit(Xs, y).similarity(*single).dtype == np.float64
 
 
 def test_any_array_is_read_and_none_is_changed(Xs, tmp_path):
@@ -360,10 +363,10 @@ def test_a_second_fit_forgets_the_labels(Xs):
 def test_few_samples_and_dull_views(rng):
     A, B = rng.standard_normal((20, 5)), rng.standard_normal((20, 3))
     for views in ([A[:1], B[:1]], [A[:2], B[:2]], [A, np.ones((20, 2))], [A[:, :1], B[:, :1]]):
-        for coupling in ("code", "mapped"):
-            assert np.isfinite(make(coupling=coupling).fit(views).similarity(views[0], views[1])).all()
+        for semi_coupled in (False, True):
+            assert np.isfinite(make(semi_coupled=semi_coupled).fit(views).similarity(views[0], views[1])).all()
     matcher = make().fit([A, B])
-    assert matcher.match(A[:0], B, n=3).shape == (0, 3)
+    assert matcher.match(A[:0], B, n_matches=3).shape == (0, 3)
     assert matcher.match(A, B[:0]).shape == (20, 0)
     assert matcher.similarity(A[:1], B[:1]).shape == (1, 1)
 
@@ -379,15 +382,15 @@ THIRDS = np.arange(6) % 3
     ("parameters", "Xs", "y", "error", "message"),
     [
         ({}, A, None, TypeError, "list of arrays"),
-        ({}, [A], None, ValueError, "two or more views in Xs, got 1"),
-        ({}, [A, None], None, ValueError, r"None for Xs\[1\]"),
-        ({}, [A, B[:0]], None, ValueError, r"Xs\[1\] to have at least one sample"),
-        ({}, [A, NAN], None, ValueError, r"Xs\[1\] to be finite.* sample 3"),
-        ({}, [A, B[:4]], None, ValueError, r"got \[6, 4\].*coupling='mapped'"),
+        ({}, [A], None, ValueError, "two or more views in X, got 1"),
+        ({}, [A, None], None, ValueError, r"None for X\[1\]"),
+        ({}, [A, B[:0]], None, ValueError, r"X\[1\] to have at least one sample"),
+        ({}, [A, NAN], None, ValueError, r"X\[1\] to be finite.* sample 3"),
+        ({}, [A, B[:4]], None, ValueError, r"got \[6, 4\].*semi_coupled=True"),
         ({}, [A, B[:4]], THIRDS, ValueError, r"got \[6, 4\]"),
-        ({}, [A, B[:4]], [THIRDS, THIRDS[:4]], ValueError, "only coupling='mapped' can learn"),
-        ({"coupling": "mapped"}, [A, B[:4]], [THIRDS, THIRDS], ValueError, r"y\[1\] to hold 4 labels"),
-        ({"coupling": "mapped"}, [A, B[:2]], [THIRDS, THIRDS[:2]], ValueError, r"no sample of class 2 in Xs\[1\]"),
+        ({}, [A, B[:4]], [THIRDS, THIRDS[:4]], ValueError, "only semi_coupled=True can learn"),
+        ({"semi_coupled": True}, [A, B[:4]], [THIRDS, THIRDS], ValueError, r"y\[1\] to hold 4 labels"),
+        ({"semi_coupled": True}, [A, B[:2]], [THIRDS, THIRDS[:2]], ValueError, r"no sample of class 2 in X\[1\]"),
         ({}, [A, B], THIRDS[:5], ValueError, r"y to hold 6 labels.*\(5,\)"),
         ({}, [A, B], np.ones(6), ValueError, "at least 2 classes, got 1"),
         ({}, [A, B], [1, 2, 3, 4, 5, np.nan], ValueError, "NaN"),
@@ -396,13 +399,13 @@ THIRDS = np.arange(6) % 3
         ({"compare": "cosine"}, [A, B], None, ValueError, "compare to be one of"),
         ({"compare": 2}, [A, B], None, ValueError, "one of the 2 views, got 2"),
         ({"compare": True}, [A, B], None, ValueError, "compare to be one of"),
-        ({"coupling": "support"}, [A, B], None, ValueError, "coupling to be one of"),
+        ({"semi_coupled": "code"}, [A, B], None, TypeError, "semi_coupled to be True or False"),
         ({"whiten": 3}, [A, B], None, TypeError, "whiten to be True or False"),
-        ({"whiten": False, "whiten_alpha": 1.0}, [A, B], None, ValueError, "means nothing with whiten=False"),
-        ({"whiten_alpha": -1.0}, [A, B], None, ValueError, "whiten_alpha"),
-        ({"alpha": -1.0}, [A, B], None, ValueError, "alpha"),
+        ({"whiten": False, "whiten_shrinkage": 1.0}, [A, B], None, ValueError, "means nothing with whiten=False"),
+        ({"whiten_shrinkage": -1.0}, [A, B], None, ValueError, "whiten_shrinkage"),
+        ({"ridge_alpha": -1.0}, [A, B], None, ValueError, "ridge_alpha"),
         ({"label_weight": 1.0}, [A, B], None, ValueError, "label_weight needs labels"),
-        ({"label_weight": 1.0, "coupling": "mapped"}, [A, B], THIRDS, ValueError, "means nothing with coupling"),
+        ({"label_weight": 1.0, "semi_coupled": True}, [A, B], THIRDS, ValueError, "means nothing with semi_coupled"),
         ({"n_dictionaries": 0}, [A, B], None, ValueError, "n_dictionaries to be at least 1"),
         ({"n_components": 0}, [A, B], None, ValueError, "n_components to be at least 1"),
         ({"n_nonzero_coefs": None}, [A, B], None, TypeError, "n_nonzero_coefs to be an integer"),
@@ -430,9 +433,9 @@ def test_errors_of_fit(parameters, Xs, y, error, message):
         (lambda m: m.match([A, A], B, source=[0]), ValueError, "queries to be a list of 1 arrays"),
         (lambda m: m.match(A[0], B), ValueError, "queries to have 2 dimensions"),
         (lambda m: m.match(A, NAN), ValueError, "gallery to be finite.* sample 3"),
-        (lambda m: m.match(A, B, n=0), ValueError, "n to be at least 1"),
-        (lambda m: m.match(A, B, n=1.5), TypeError, "n to be an integer"),
-        (lambda m: m.score([A, B, B]), ValueError, "Expected 2 views in Xs, got 3"),
+        (lambda m: m.match(A, B, n_matches=0), ValueError, "n_matches to be at least 1"),
+        (lambda m: m.match(A, B, n_matches=1.5), TypeError, "n_matches to be an integer"),
+        (lambda m: m.score([A, B, B]), ValueError, "Expected 2 views in X, got 3"),
         (lambda m: m.score([A, B[:4]]), ValueError, r"got \[6, 4\]"),
         (lambda m: m.score([B, A]), ValueError, "3 features of view 0, got 2"),
     ],
@@ -447,7 +450,9 @@ def test_queries_of_several_views_are_of_the_same_samples(three):
         make().fit(three).match([three[0], three[1][:5]], three[2], source=[0, 1], target=2)
 
 
-@pytest.mark.parametrize("call", [lambda m: m.match(A, B), lambda m: m.score([A, B]), lambda m: m.predict(A)])
+@pytest.mark.parametrize(
+    "call", [lambda m: m.match(A, B), lambda m: m.score([A, B]), lambda m: m.predict([A, None], view=1)]
+)
 def test_not_fitted(call):
     with pytest.raises(NotFittedError):
         call(make())

@@ -7,9 +7,10 @@ import pytest
 from learners import planted_views
 from sklearn.exceptions import NotFittedError
 
+import coupledict
 from coupledict import ModelFileError
+from coupledict.files.models import read_model, write_model
 from coupledict.matching import CrossModalMatcher
-from coupledict.model_io import read_model, write_model
 
 THIRDS = np.arange(120) % 3
 LETTERS = np.array(["a", "b", "c"])[THIRDS]
@@ -18,8 +19,8 @@ CASES = {
     "labels": ({}, LETTERS),
     "objects": ({}, LETTERS.astype(object)),
     "whole numbers": ({"compare": "both", "whiten": False}, THIRDS),
-    "mapped": ({"coupling": "mapped", "compare": 1}, None),
-    "apart": ({"coupling": "mapped"}, [LETTERS, LETTERS]),
+    "mapped": ({"semi_coupled": True, "compare": 1}, None),
+    "apart": ({"semi_coupled": True}, [LETTERS, LETTERS]),
 }
 
 
@@ -42,13 +43,24 @@ def test_a_saved_matcher_matches_to_the_same_bits(matchers, Xs, tmp_path, case):
     assert same.get_params() == matcher.get_params()
     assert same.n_features_in_ == matcher.n_features_in_
     np.testing.assert_array_equal(same.similarity(*Xs), matcher.similarity(*Xs))
-    np.testing.assert_array_equal(same.predict(Xs[0]), matcher.predict(Xs[0]))
+    np.testing.assert_array_equal(same.predict([Xs[0], None], view=1), matcher.predict([Xs[0], None], view=1))
     assert hasattr(same, "classes_") == hasattr(matcher, "classes_")
     if hasattr(matcher, "classes_"):
         assert same.classes_.dtype == matcher.classes_.dtype
         np.testing.assert_array_equal(same.classes_, matcher.classes_)
     same.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_model_of_another_kind_is_refused_by_name(matchers, tmp_path):
+    path = tmp_path / "model"
+    matchers["labels"].save(path)
+    tensors, metadata = read_model(path)
+    write_model(path, tensors, metadata | {"estimator": "DictionaryLearning"})
+    with pytest.raises(ModelFileError, match="to hold a CrossModalMatcher, got a DictionaryLearning"):
+        CrossModalMatcher.load(path)
+    with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
+        coupledict.load(path)
 
 
 def test_float32(Xs, tmp_path):
@@ -90,7 +102,6 @@ def changing(part, key, value):
         without("map.0.0.labels"),
         without("parameters"),
         without("n_views"),
-        changing("metadata", "estimator", "DictionaryLearning"),
         changing("metadata", "parameters", {"speed": 2}),
         changing("metadata", "parameters", {"n_dictionaries": 0}),
         changing("metadata", "parameters", [3]),

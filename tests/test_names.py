@@ -13,7 +13,7 @@ import coupledict
 def test_every_public_name_is_there():
     assert set(coupledict._PLACES) == set(coupledict.__all__)
     for name, place in coupledict._PLACES.items():
-        module = importlib.import_module(place, "coupledict")
+        module = importlib.import_module(f"coupledict.{place}")
         assert getattr(coupledict, name) is getattr(module, name)
         assert name in dir(coupledict)
 

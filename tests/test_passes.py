@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 from waiting import PATIENCE, exit_code
 
-from coupledict import _passes
+from coupledict.parallel import jobs
+from coupledict.parallel.cancel import Cancelled, CancelToken
+from coupledict.parallel.jobs import count_jobs, cut
+from coupledict.parallel.ordered import in_order
 
 
 def stop_flag():
-    return np.zeros(1, np.int32)
+    return CancelToken()
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
@@ -28,7 +31,7 @@ def test_results_come_in_order(n_threads, take_part):
         time.sleep(0.002 * (i % 3))
         return i * i
 
-    results = list(_passes.in_order(slow_square, range(20), n_threads, stop_flag(), take_part=take_part))
+    results = list(in_order(slow_square, range(20), n_threads, stop_flag(), take_part=take_part))
     assert results == [i * i for i in range(20)]
 
 
@@ -48,15 +51,15 @@ def test_an_error_stops_all_threads(n_threads, take_part):
     before = threading.active_count()
     results = []
     with pytest.raises(ValueError, match="five"):
-        results.extend(_passes.in_order(fail_at_five, range(1000), n_threads, stop, take_part=take_part))
-    assert stop[0] == 1
+        results.extend(in_order(fail_at_five, range(1000), n_threads, stop, take_part=take_part))
+    assert stop.cancelled
     assert len(started) < 50
     assert threading.active_count() == before
 
 
 def test_a_consumer_that_leaves_early_leaves_no_threads():
     before = threading.active_count()
-    results = _passes.in_order(lambda i: i, range(1000), 3, stop_flag())
+    results = in_order(lambda i: i, range(1000), 3, stop_flag())
     assert next(results) == 0
     results.close()
     assert threading.active_count() == before
@@ -66,39 +69,39 @@ def test_a_consumer_that_leaves_early_leaves_no_threads():
 @pytest.mark.parametrize("work", [1e2, 1e5, 1e9, 1e12])
 @pytest.mark.parametrize("n_jobs", [1, 2, 16])
 def test_chunks_cover_every_sample_once(n, work, n_jobs):
-    chunks, short = _passes.cut(n, work, n_jobs)
+    chunks, short = cut(n, work, n_jobs)
     assert [i for start, stop in chunks for i in range(start, stop)] == list(range(n))
     if short:
-        assert all((stop - start) * work / _passes.MULTIPLY_ADDS_PER_SECOND < 0.2 for start, stop in chunks)
+        assert all((stop - start) * work / jobs.MULTIPLY_ADDS_PER_SECOND < 0.2 for start, stop in chunks)
     else:
         assert all(stop - start == 1 for start, stop in chunks)
 
 
 def test_samples_that_share_work_stay_together():
     """Without the Gram matrix a block of samples shares every pass over the dictionary."""
-    chunks, short = _passes.cut(500, 1e9, 2, together=True)
+    chunks, short = cut(500, 1e9, 2, whole_blocks=True)
     assert [stop - start for start, stop in chunks] == [48] * 10 + [20]
     assert not short
 
 
 def test_n_jobs_follows_joblib():
-    assert _passes.count_jobs(None) == 1
-    assert _passes.count_jobs(3) == 3
-    assert _passes.count_jobs(-1) == joblib.cpu_count()
+    assert count_jobs(None) == 1
+    assert count_jobs(3) == 3
+    assert count_jobs(-1) == joblib.cpu_count()
     with joblib.parallel_config(n_jobs=2):
-        assert _passes.count_jobs(None) == 2
+        assert count_jobs(None) == 2
 
 
 INTERRUPTED = """
     import os, signal, sys, threading, time
     import numpy as np
-    from coupledict import _passes
     from coupledict import sparse_encode
+    from coupledict.coding.coder import Workspaces
 
     rng = np.random.default_rng(0)
     X, D = rng.standard_normal({x_shape}), rng.standard_normal({d_shape})
     small = sparse_encode(X[:10], D[:50], n_nonzero_coefs=5).toarray()
-    begun, lend, sent = threading.Event(), _passes.Workspaces.lend, []
+    begun, lend, sent = threading.Event(), Workspaces.lend, []
 
     def lend_and_tell(self):
         begun.set()
@@ -110,7 +113,7 @@ INTERRUPTED = """
         sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
 
-    _passes.Workspaces.lend = lend_and_tell
+    Workspaces.lend = lend_and_tell
     interrupting = threading.Thread(target=interrupt)
     interrupting.start()
     try:
@@ -154,3 +157,20 @@ def test_works_in_a_forked_child_after_threads_were_used(rng):
         same = np.array_equal(sparse_encode(X, D, n_nonzero_coefs=5, n_jobs=2).data, expected.data)
         os._exit(0 if same else 1)
     assert exit_code(child) == 0
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("take_part", [True, False])
+def test_results_of_cancelled_work_are_not_handed_out(n_threads, take_part):
+    """A kernel that sees the flag leaves its chunk unfinished: nobody may take that for a result."""
+    around = CancelToken()
+
+    def work(i):
+        if i == 5:
+            around.cancel()
+        return i
+
+    results = []
+    with pytest.raises(Cancelled):
+        results.extend(in_order(work, range(6), n_threads, CancelToken(around), take_part=take_part))
+    assert 5 not in results

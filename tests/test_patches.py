@@ -127,7 +127,7 @@ def test_random_patches_are_drawn_once_and_evenly(rng):
     image = rng.random((9, 11))
     drawn = np.zeros((8, 9))
     for seed in range(300):
-        patches, positions = extract_patches(image, (2, 3), n_patches=24, random_state=seed, return_positions=True)
+        patches, positions = extract_patches(image, (2, 3), max_patches=24, random_state=seed, return_positions=True)
         assert len({*map(tuple, positions)}) == 24
         assert positions.tolist() == sorted(positions.tolist())
         for patch, (i, j) in zip(patches, positions, strict=True):
@@ -139,22 +139,32 @@ def test_random_patches_are_drawn_once_and_evenly(rng):
 
 def test_random_patches_of_two_images_lie_at_the_same_places(rng):
     image = rng.random((20, 30, 3))
-    sharp = extract_patches(image, (4, 4), n_patches=50, random_state=3)
-    double = extract_patches(2 * image, (4, 4), n_patches=50, random_state=3)
+    sharp = extract_patches(image, (4, 4), max_patches=50, random_state=3)
+    double = extract_patches(2 * image, (4, 4), max_patches=50, random_state=3)
     np.testing.assert_array_equal(double, 2 * sharp)
-    everything = extract_patches(image, (4, 4), n_patches=17 * 27)
+    everything = extract_patches(image, (4, 4), max_patches=17 * 27)
     np.testing.assert_array_equal(everything, extract_patches(image, (4, 4)))
 
 
 def test_random_patches_inside_a_mask(rng):
     image, mask = rng.random((20, 20)), np.zeros((20, 20), bool)
     mask[5:12, 3:19] = True
-    _, positions = extract_patches(image, (4, 4), mask=mask, n_patches=20, random_state=0, return_positions=True)
+    _, positions = extract_patches(image, (4, 4), mask=mask, max_patches=20, random_state=0, return_positions=True)
     assert len(positions) == 20
     assert positions.min(axis=0).tolist() >= [5, 3]
     assert np.all(positions.max(axis=0) <= [8, 15])
-    with pytest.raises(ValueError, match="at most 52, as many as the mask has, got 53"):
-        extract_patches(image, (4, 4), mask=mask, n_patches=53)
+    everything, all_positions = extract_patches(image, 4, mask=mask, return_positions=True)
+    for most in (52, 53):
+        found = extract_patches(image, 4, mask=mask, max_patches=most, random_state=0, return_positions=True)
+        assert len(found[0]) == 52, "no more than there are"
+        np.testing.assert_array_equal(found[0], everything)
+        np.testing.assert_array_equal(found[1], all_positions)
+
+
+def test_one_number_is_the_side_of_a_square(rng):
+    for image in (rng.random((9, 8)), rng.random((9, 8, 3))):
+        np.testing.assert_array_equal(extract_patches(image, 4, stride=2), extract_patches(image, (4, 4), stride=2))
+    assert list(patch_bands((9, 8), 4, max_bytes=100)) == list(patch_bands((9, 8), (4, 4), max_bytes=100))
 
 
 def test_an_empty_mask_gives_no_patches():
@@ -235,9 +245,9 @@ def test_a_large_image_needs_bands_of_its_rows_only():
         (((5, 5, 5, 5), (2, 2)), ValueError, r"got shape \(5, 5, 5, 5\)"),
         (((5, 1), (2, 2)), ValueError, r"at least as large as a patch \(2, 2\), got shape \(5, 1\)"),
         (((0, 5), (2, 2)), ValueError, "at least as large"),
-        (((5, 5), 2), TypeError, "patch_shape to be a tuple of integers"),
-        (((5, 5), (2, 0)), ValueError, r"patch_shape\[1\] to be at least 1"),
-        (((5, 5), (2, 1.5)), TypeError, r"patch_shape\[1\] to be an integer"),
+        (((5, 5), 2.0), TypeError, "patch_size to be an integer or a tuple of integers"),
+        (((5, 5), (2, 0)), ValueError, r"patch_size\[1\] to be at least 1"),
+        (((5, 5), (2, 1.5)), TypeError, r"patch_size\[1\] to be an integer"),
     ],
 )
 def test_shapes_that_do_not_fit(arguments, error, message):
@@ -252,11 +262,10 @@ def test_shapes_that_do_not_fit(arguments, error, message):
         ({"stride": (1, 2, 3)}, ValueError, "an integer or 2 of them"),
         ({"stride": 1.5}, TypeError, "stride to be a tuple"),
         ({"stride": True}, TypeError, "stride"),
-        ({"n_patches": 0}, ValueError, "n_patches to be at least 1"),
-        ({"n_patches": 17}, ValueError, "at most 16, as many as the image has, got 17"),
+        ({"max_patches": 0}, ValueError, "max_patches to be at least 1"),
         ({"mask": np.ones((5, 4), bool)}, ValueError, r"of bool and of shape \(5, 5\)"),
         ({"mask": np.ones((5, 5))}, ValueError, "of bool"),
-        ({"n_patches": 3, "random_state": "seed"}, TypeError, "random_state"),
+        ({"max_patches": 3, "random_state": "seed"}, TypeError, "random_state"),
     ],
 )
 def test_bad_parameters(parameters, error, message):

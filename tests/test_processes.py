@@ -11,9 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from problems import make_coder
 from waiting import PATIENCE, exit_code
 
-from coupledict import _blas, _passes
+from coupledict.coding.passes import encode
+from coupledict.coding.samples import Samples
+from coupledict.parallel import blas
+from coupledict.parallel.cancel import Cancelled, CancelToken
+from coupledict.parallel.jobs import count_jobs
 
 sys.path.append(str(Path(__file__).parents[1] / "torture"))
 import processes
@@ -123,7 +128,7 @@ def held_elsewhere(context):
 def limited_and_free():
     """Return how many threads BLAS has now, inside the limit, and after it."""
     before = processes.blas_threads()
-    with _blas.one_blas_thread():
+    with blas.one_blas_thread():
         inside = processes.blas_threads()
     return [sorted(set(counts)) for counts in (before, inside, processes.blas_threads())]
 
@@ -131,7 +136,7 @@ def limited_and_free():
 @needs_fork
 @pytest.mark.usefixtures("two_blas_threads")
 def test_a_child_is_not_bound_by_the_limit_of_a_thread_it_does_not_have():
-    end = held_elsewhere(_blas.one_blas_thread())
+    end = held_elsewhere(blas.one_blas_thread())
     try:
         assert set(processes.blas_threads()) == {1}
         assert in_child(limited_and_free) == "[[2], [1], [2]]"
@@ -144,9 +149,9 @@ def test_a_child_is_not_bound_by_the_limit_of_a_thread_it_does_not_have():
 @needs_fork
 @pytest.mark.usefixtures("two_blas_threads")
 def test_a_child_does_not_wait_for_a_lock_that_nobody_holds():
-    with _blas.one_blas_thread():
+    with blas.one_blas_thread():
         pass
-    end = held_elsewhere(_blas._limit._lock)
+    end = held_elsewhere(blas._limit._lock)
     try:
         assert in_child(limited_and_free) == "[[2], [1], [2]]"
     finally:
@@ -161,16 +166,16 @@ def test_a_thread_that_forks_keeps_its_limit():
         hold.__exit__()
         return [*found, sorted(set(processes.blas_threads()))]
 
-    with _blas.one_blas_thread() as _, _blas.one_blas_thread():
+    with blas.one_blas_thread() as _, blas.one_blas_thread():
         pass
-    hold = _blas.one_blas_thread()
+    hold = blas.one_blas_thread()
     with hold:
         assert in_child(inside_then_outside) == "[[1], [2]]"
 
 
 @pytest.mark.usefixtures("two_blas_threads")
 def test_a_hold_that_is_lost_gives_its_place_back():
-    hold = _blas.one_blas_thread()
+    hold = blas.one_blas_thread()
     hold.__enter__()
     assert set(processes.blas_threads()) == {1}
     del hold
@@ -180,7 +185,7 @@ def test_a_hold_that_is_lost_gives_its_place_back():
 def count_in_daemon(answers):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        answers.put((_passes.count_jobs(2), _passes.count_jobs(-1), _passes.count_jobs(-100), len(caught)))
+        answers.put((count_jobs(2), count_jobs(-1), count_jobs(-100), len(caught)))
 
 
 @needs_fork
@@ -192,7 +197,7 @@ def test_n_jobs_is_meant_as_said_in_a_process_that_must_not_start_others():
         child = context.Process(target=count_in_daemon, args=(answers,), daemon=True)
         child.start()
     processes.join(child, "fork")
-    assert answers.get() == (2, _passes.count_jobs(-1), 1, 0)
+    assert answers.get() == (2, count_jobs(-1), 1, 0)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="it counts threads as Linux does")
@@ -214,10 +219,12 @@ def test_results_do_not_depend_on_the_threads_of_blas(jobs):
         assert [processes.do(job) for job in alone] == expected
 
 
-def test_a_thread_hears_the_flag_around_it(rng):
+def test_a_pass_ends_with_the_work_around_it(rng):
     X, D = rng.standard_normal((50, 8)), rng.standard_normal((20, 8))
-    from coupledict import sparse_encode
-
-    with _passes.stopped_by(np.ones(1, np.int32)), pytest.raises(_passes.Stopped):
-        sparse_encode(X, D, n_nonzero_coefs=3)
-    assert sparse_encode(X, D, n_nonzero_coefs=3).shape == (50, 20)
+    coder, samples = make_coder([D], np.ones(1), X.dtype, limit=3, n_samples=50), Samples([X], X.dtype)
+    around = CancelToken()
+    assert encode(coder, samples, 1, cancel=around).indptr.size == 51
+    assert not around.cancelled
+    around.cancel()
+    with pytest.raises(Cancelled):
+        encode(coder, samples, 1, cancel=around)

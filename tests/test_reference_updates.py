@@ -6,12 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+import twins
+import twins_of_updates as updates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import smooth_patches
-
-from coupledict import _reference
-from coupledict import _reference_updates as updates
 
 SWEEPS = {"sequential": updates.sequential_update, "ksvd": updates.ksvd_update}
 NORMALIZE = ["views", "joint"]
@@ -20,7 +19,7 @@ NORMALIZE = ["views", "joint"]
 def unit(dictionaries, weights, normalize):
     """Atoms of norm 1 in every view, or as a whole."""
     if normalize == "joint":
-        norms = np.linalg.norm(_reference.stack(dictionaries, weights), axis=1, keepdims=True)
+        norms = np.linalg.norm(twins.stack(dictionaries, weights), axis=1, keepdims=True)
         return [D / norms for D in dictionaries]
     return [D / np.linalg.norm(D, axis=1, keepdims=True) for D in dictionaries]
 
@@ -164,7 +163,7 @@ def test_coding_anew_may_raise_the_objective():
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     x, codes = np.array([[1.0, 1.0, 0.0]]), np.array([[1.0, 1.0, 0.0]])
     assert updates.objective([x], [atoms], codes, [1]) == 0
-    coded = _reference.sparse_encode([x], [atoms], n_nonzero_coefs=2)
+    coded = twins.sparse_encode([x], [atoms], n_nonzero_coefs=2)
     assert np.count_nonzero(coded) == 2
     assert updates.objective([x], [atoms], coded, [1]) > 0.1
 
@@ -221,7 +220,7 @@ def test_ksvd_keeps_the_sense_of_the_old_atom(rng, n_views):
     for _ in range(20):
         Xs, Ds, codes, weights = make_case(rng, n_views, "joint")
         new, _ = updates.ksvd_update(Xs, Ds, codes, weights, "joint")
-        old, now = _reference.stack(Ds, weights), _reference.stack(new, weights)
+        old, now = twins.stack(Ds, weights), twins.stack(new, weights)
         assert np.all(np.sum(old * now, axis=1) >= 0)
 
 
@@ -412,7 +411,7 @@ def test_mean_rule_makes_identical_atoms(rng, name):
         assert np.array_equal(D[2], D[3])
         assert np.array_equal(D[2], D[4])
         assert np.array_equal(D[2], D[7]) == (name == "mod")
-    coded = _reference.sparse_encode(Xs, new, n_nonzero_coefs=5, view_weights=weights)
+    coded = twins.sparse_encode(Xs, new, n_nonzero_coefs=5, view_weights=weights)
     users = np.count_nonzero(coded[:, [2, 3, 4]], axis=0)
     assert users[0] > 0
     assert np.array_equal(users[1:], [0, 0])
@@ -477,11 +476,11 @@ def test_planted_atoms_are_found_again(name):
 @pytest.mark.parametrize("name", ALL)
 def test_learning_is_coding_and_updating_in_turn(rng, name, normalize):
     Xs, Ds, _, weights = make_case(rng, 2, normalize)
-    tol = float(np.median(np.sum(_reference.stack(Xs, weights) ** 2, axis=1))) / 4
+    tol = float(np.median(np.sum(twins.stack(Xs, weights) ** 2, axis=1))) / 4
     end, history = updates.learn(Xs, Ds, [1, 3], tol, weights, name, normalize, "mean", fixed=1)
     assert 1 < history[1]["nonzeros"] < 3  # tol and limit both stop some samples
     for limit, record in zip([1, 3], history, strict=True):
-        codes = _reference.sparse_encode(Xs, Ds, n_nonzero_coefs=limit, tol=tol, view_weights=weights)
+        codes = twins.sparse_encode(Xs, Ds, n_nonzero_coefs=limit, tol=tol, view_weights=weights)
         assert record["limit"] == limit
         assert record["nonzeros"] == np.count_nonzero(codes) / codes.shape[0]
         assert record["unused"] == sum(not codes[:, t].any() for t in range(1, codes.shape[1]))

@@ -205,15 +205,15 @@ def test_claims_have_marks_in_words(write):
     page = Page(write())
     marks = [text for text in page.texts if text in ("Holds", "Does not hold", "Not decided")]
     assert marks == ["Not decided", "Holds", "Does not hold", "Holds", "Does not hold"]
-    assert "2 of 5 claims of the letter held, 2 did not, 1 could not be decided." in page.text
-    for part in ("Claim 1 of the letter.", "11 s against 28 s, ratio 2.5", "1.25 s against 13.2 s"):
+    assert "2 of 5 claims of the paper held, 2 did not, 1 could not be decided." in page.text
+    for part in ("Claim 1 of the paper.", "11 s against 28 s, ratio 2.5", "1.25 s against 13.2 s"):
         assert part in page.text
 
 
 def test_a_verdict_that_is_no_boolean_decides_nothing(write):
     results = make_results() | {"time": []}
     results["claims"][0]["holds"] = "yes"
-    assert "0 of 1 claim of the letter held, 1 could not be decided." in Page(write(results)).text
+    assert "0 of 1 claim of the paper held, 1 could not be decided." in Page(write(results)).text
 
 
 def test_numbers_of_the_pairs(write):
@@ -232,8 +232,8 @@ def test_numbers_of_the_methods(write):
     page = Page(write())
     expected = ["4", "5", "13.3", "13.10", "0.06600", "13.60", "0.06900", f"13.3{SPACE}s", f"1.0{TIMES}", DASH]
     assert page.row("exact K-SVD") == [expected] * 2
-    letter = ["8", "5", "2.86", "14.11", "0.07112", "14.67", "0.07448", "not reached", DASH, DASH]
-    assert page.row("the letter") == [letter] * 2
+    paper = ["8", "5", "2.86", "14.11", "0.07112", "14.67", "0.07448", "not reached", DASH, DASH]
+    assert page.row("the paper") == [paper] * 2
     assert page.row("coupledict, default")[0][-3:] == [f"0.0512{SPACE}s", f"259{TIMES}", f"40.0{TIMES}"]
     assert page.row("SPAMS") == [["1.92", "12.34", "0.07125", "12.87", "0.07350"]] * 2
     assert "Not installed, so not measured: dictlearn." in page.text
@@ -303,7 +303,7 @@ def test_any_key_may_be_missing(write, path):
 
 def test_nothing_at_all_is_a_page_too(write):
     page = Page(write({}, figures={}, data_file=None))
-    assert "No claim of the letter was put to the test in this run." in page.text
+    assert "No claim of the paper was put to the test in this run." in page.text
     assert not page.all("img")
     assert not [a for a in page.all("a") if a["href"] == "#time"]
 
@@ -435,7 +435,7 @@ def test_dictionaries_of_any_make(write, change):
 
 def test_oblong_patches(write):
     pair = [np.eye(3, 12)] * 2
-    data = explorer_data(write({"pairs": {"patch_shape": (3, 4)}}, {"together": pair, "separate": pair}))
+    data = explorer_data(write({"pairs": {"patch_size": (3, 4)}}, {"together": pair, "separate": pair}))
     assert [(view["height"], view["width"]) for view in data["views"]] == [(3, 4)] * 2
 
 
@@ -460,7 +460,7 @@ ATOMS = np.ones((4, 64))
         (bad(together=[ATOMS, ATOMS * np.inf]), "to be finite"),
         (bad(together=[ATOMS[:, :60], ATOMS[:, :60]]), "height and width of atoms with 60 features, got [8, 8]"),
         (bad(separate=[ATOMS[:, :49], ATOMS[:, :49]]), "as many features in all dictionaries, got 64 and 49"),
-        (bad(together=[ATOMS, ATOMS]), "['together']['atoms']['use'] to hold 4 figures, one an atom, got 27"),
+        (bad(together=[ATOMS, ATOMS]), "['together']['atoms']['use'] to hold 4 figures, one per atom, got 27"),
     ],
 )
 def test_bad_dictionaries_are_refused(write, dictionaries, message):
@@ -474,9 +474,9 @@ def test_bad_dictionaries_are_refused(write, dictionaries, message):
         ("best", [N_ATOMS] * N_ATOMS, "['best'] to hold numbers of atoms from 0 to 26"),
         ("best", [-1] * N_ATOMS, "['best'] to hold numbers of atoms from 0 to 26"),
         ("best", [0.5] * N_ATOMS, "['best'] to hold numbers of atoms from 0 to 26"),
-        ("norms", [[1.0] * N_ATOMS], "['norms'] to hold 2 lists, one a view, got 1"),
-        ("norms", [[1.0] * N_ATOMS, [1.0]], "['norms'][1] to hold 27 figures, one an atom, got 1"),
-        ("gain", "many", "['gain'] to hold 27 figures, one an atom, got str"),
+        ("norms", [[1.0] * N_ATOMS], "['norms'] to hold 2 lists, one per view, got 1"),
+        ("norms", [[1.0] * N_ATOMS, [1.0]], "['norms'][1] to hold 27 figures, one per atom, got 1"),
+        ("gain", "many", "['gain'] to hold 27 figures, one per atom, got str"),
     ],
 )
 def test_bad_figures_of_atoms_are_refused(write, key, value, message):
@@ -487,9 +487,9 @@ def test_bad_figures_of_atoms_are_refused(write, key, value, message):
 
 
 @pytest.mark.parametrize("shape", [(8, 9), (64,), "88", (8.0, 8.0), (-8, -8), 8])
-def test_a_bad_patch_shape_is_refused(write, shape):
+def test_a_bad_patch_size_is_refused(write, shape):
     results = make_results()
-    results["pairs"]["patch_shape"] = shape
+    results["pairs"]["patch_size"] = shape
     with pytest.raises(ValueError, match="height and width of atoms with 64 features"):
         write(results)
 
@@ -539,16 +539,16 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         write_report(tmp_path / "missing" / "report.html", {}, make_dictionaries(), {})
 
 
-def test_claims_that_are_not_the_letters_are_marked_and_not_counted(write):
+def test_claims_that_are_not_the_papers_are_marked_and_not_counted(write):
     results = make_results()
     before = Page(write(results)).text
     results["claims"].append(
         {"claim": "Ours is a wonder.", "paper": "our goal", "measured": "so it is", "holds": True, "ours": True}
     )
     page = Page(write(results)).text
-    assert "Beside the letter" not in before
-    assert "Beside the letter" in page
-    tally = re.search(r"\d+ of \d+ claims? of the letter held", before)[0]
+    assert "Beside the paper" not in before
+    assert "Beside the paper" in page
+    tally = re.search(r"\d+ of \d+ claims? of the paper held", before)[0]
     assert tally in page
 
 

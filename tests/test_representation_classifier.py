@@ -19,7 +19,7 @@ from coupledict.classification import SparseRepresentationClassifier, _residuals
 @parametrize_with_checks(
     [
         SparseRepresentationClassifier(),
-        SparseRepresentationClassifier("classes", n_components=5),
+        SparseRepresentationClassifier("learned", n_components=5),
         SparseRepresentationClassifier(n_components=10, n_nonzero_coefs=1, coding="class"),
     ]
 )
@@ -49,12 +49,12 @@ def slow_residuals(samples, atoms, atom_classes, n_nonzero, *, joint):
 
 
 @pytest.mark.parametrize("coding", ["joint", "class"])
-@pytest.mark.parametrize("dictionary", ["samples", "classes"])
-def test_residuals(rng, Xy, dictionary, coding, monkeypatch):
+@pytest.mark.parametrize("atoms", ["samples", "learned"])
+def test_residuals(rng, Xy, atoms, coding, monkeypatch):
     monkeypatch.setattr(_residuals, "ROWS", 7)  # several pieces
     X, y = Xy
     model = SparseRepresentationClassifier(
-        dictionary, n_components=8, n_nonzero_coefs=3, coding=coding, preprocess="unit", random_state=0
+        atoms, n_components=8, n_nonzero_coefs=3, coding=coding, preprocess="unit", random_state=0
     ).fit(X, y)
     new = rng.standard_normal((25, 9))
     samples = new / np.linalg.norm(new, axis=1, keepdims=True)
@@ -91,16 +91,16 @@ def test_learned_atoms_represent_their_class_better_than_drawn_ones(rng):
         .fit(X[:200], y[:200])
         ._residuals(X[200:])[np.arange(200), y[200:]]
         .mean()
-        for kind in ("samples", "classes")
+        for kind in ("samples", "learned")
     }
-    assert scores["classes"] < 0.7 * scores["samples"]
+    assert scores["learned"] < 0.7 * scores["samples"]
 
 
 @pytest.mark.parametrize("load", [load_iris, load_wine])
-@pytest.mark.parametrize("dictionary", ["samples", "classes"])
-def test_good_without_tuning(load, dictionary):
+@pytest.mark.parametrize("atoms", ["samples", "learned"])
+def test_good_without_tuning(load, atoms):
     X, y = load(return_X_y=True)
-    assert cross_val_score(SparseRepresentationClassifier(dictionary, random_state=0), X, y, cv=5).mean() > 0.92
+    assert cross_val_score(SparseRepresentationClassifier(atoms, random_state=0), X, y, cv=5).mean() > 0.92
 
 
 def test_two_classes_and_strings(Xy):
@@ -115,19 +115,19 @@ def test_two_classes_and_strings(Xy):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_number_types(Xy, dtype):
     X, y = Xy
-    model = SparseRepresentationClassifier("classes", random_state=0).fit(X.astype(dtype), y)
+    model = SparseRepresentationClassifier("learned", random_state=0).fit(X.astype(dtype), y)
     assert model.components_.dtype == model.decision_function(X.astype(dtype)).dtype == dtype
 
 
 def test_same_for_any_number_of_threads(Xy):
     X, y = Xy
-    one, two = (SparseRepresentationClassifier("classes", n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
+    one, two = (SparseRepresentationClassifier("learned", n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))
     np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
 
 
 def test_clone_and_pickle(Xy):
     X, y = Xy
-    model = SparseRepresentationClassifier("classes", random_state=0).fit(X, y)
+    model = SparseRepresentationClassifier("learned", random_state=0).fit(X, y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).decision_function(X), model.decision_function(X))
     with pytest.raises(NotFittedError):
         clone(model).predict(X)
@@ -136,12 +136,12 @@ def test_clone_and_pickle(Xy):
 def test_bad_input(Xy):
     X, y = Xy
     for parameters, words in (
-        ({"dictionary": "atoms"}, "dictionary to be one of"),
+        ({"atoms": "classes"}, "atoms to be one of"),
         ({"coding": "both"}, "coding to be one of"),
         ({"n_components": 0}, "n_components to be at least 1"),
         ({"n_nonzero_coefs": 0}, "n_nonzero_coefs to be at least 1"),
         ({"preprocess": "center"}, "preprocess to be one of"),
-        ({"pursuit": "lars"}, "pursuit to be 'omp' or 'ols'"),
+        ({"pursuit": "lars"}, r"pursuit to be one of \('omp', 'ols'\)"),
     ):
         with pytest.raises(ValueError, match=words):
             SparseRepresentationClassifier(**parameters).fit(X, y)

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
-from coupledict.model_io import read_model, write_model
+from coupledict.files.models import read_model, write_model
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def bits(result):
 COUPLED = {
     "default": make(),
     "every number": make(
-        tol=0.1 + 0.2, stop_tol=1e-300, refit_alpha=0.7, schedule=[1, 2, 2], view_weights=[1, 2.5, 0.1]
+        tol=0.1 + 0.2, stop_tol=1e-300, ridge_alpha=0.7, schedule=[1, 2, 2], view_weights=[1, 2.5, 0.1]
     ),
     "NumPy numbers": make(n_nonzero_coefs=np.int64(2), tol=np.float32(0.3), view_weights=np.array([1, 2, 3])),
     "joint": make(normalize="joint", view_weights="balanced", update="ksvd", constant_atom=True),
     "support": make(coupling="support", update="sequential", unused_atoms="mean"),
-    "letter": make(**coupledict.LETTER | {"init": "random"}),
+    "letter": make(**coupledict.PAPER | {"init": "random"}),
     "online": OnlineDictionaryLearning(8, n_nonzero_coefs=2, batch_size=50, max_iter=3, forgetting=0.1, random_state=0),
-    "lasso": OnlineDictionaryLearning(8, pursuit="lasso", alpha=0.5, batch_size=50, max_iter=3, random_state=0),
+    "lasso": OnlineDictionaryLearning(8, pursuit="lasso", alpha=0.5, batch_size=50, max_iter=1, random_state=0),
 }
 
 
@@ -173,7 +173,7 @@ def test_partial_fit_of_a_single_view_goes_on_after_load(Xs, path):
 
 
 def test_partial_fit_of_an_online_learner_goes_on_after_load(Xs, path):
-    learner = OnlineDictionaryLearning(8, n_nonzero_coefs=2, batch_size=50, max_iter=30, random_state=0).fit(Xs)
+    learner = OnlineDictionaryLearning(8, n_nonzero_coefs=2, batch_size=50, max_iter=10, random_state=0).fit(Xs)
     before = learner.score(Xs)
     same = there_and_back(learner, path).partial_fit([X[:50] for X in Xs])
     assert same.score(Xs) > before - 0.02

@@ -17,7 +17,7 @@ from waiting import PATIENCE
 import coupledict
 from coupledict.images import MultiFocusFusion, SuperResolution, imresize
 from coupledict.serve import _jobs, _samples, _tasks
-from coupledict.serve._uploads import Upload, plain_name
+from coupledict.serve._uploads import Form, Limits, Upload, plain_name
 
 
 @pytest.fixture
@@ -280,6 +280,45 @@ def gate(monkeypatch):
 
     monkeypatch.setitem(_tasks.TASKS, "enlarge", wait)
     return gate, inside
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize(
+    ("task", "options", "phases"),
+    [
+        ("fuse", {"register": "yes"}, {"Aligning the pictures", "Comparing the pictures"}),
+        ("enlarge", {"scale": "2"}, {"Enlarging the picture"}),
+    ],
+)
+def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rng, task, options, phases, cancelled):
+    pictures = stack(rng)[: 2 if task == "fuse" else 1]
+    uploads = [Upload(tmp_path / f"{number}.png", "a.png") for number in range(len(pictures))]
+    for upload, picture in zip(uploads, pictures, strict=True):
+        upload.path.write_bytes(png(picture))
+    (tmp_path / "job").mkdir()
+    told = []
+
+    class Watched(_jobs.Job):
+        def watch(self, names):
+            callback = super().watch(names)
+
+            def tell(progress):
+                if cancelled:
+                    self.cancel()
+                stop = callback(progress)
+                told.append((self.phase, self.share))
+                return stop
+
+            return tell
+
+    job = Watched(lambda job: _tasks.TASKS[task](job, Form(options, uploads), Limits(1, 1)), tmp_path / "job", {})
+    job.run()
+    if cancelled:
+        assert (job.state, len(told)) == ("cancelled", 1)
+    else:
+        assert job.state == "done"
+        assert {phase for phase, _ in told} == phases
+        assert told[-1][1] == 1
 
 
 FILE = ("a.png", b"anything")

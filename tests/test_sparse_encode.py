@@ -265,7 +265,7 @@ def layouts(X, tmp_path):
 @pytest.mark.parametrize("gram", [True, False])
 def test_memory_layouts(X, D, tmp_path, gram, monkeypatch):
     if not gram:
-        monkeypatch.setattr("coupledict._pursuit.GRAM_BUDGET_BYTES", 0)
+        monkeypatch.setattr("coupledict.coding.coder.GRAM_BUDGET_BYTES", 0)
     expected = sparse_encode(X, D, n_nonzero_coefs=4).toarray()
     for name, laid_out in layouts(X, tmp_path):
         before = np.array(laid_out)
@@ -311,7 +311,7 @@ atoms = np.eye(3)
         (ok, atoms, {"n_nonzero_coefs": 0}, ValueError, "Expected n_nonzero_coefs to be at least 1, got 0"),
         (ok, atoms, {"n_nonzero_coefs": 2.0}, TypeError, "Expected n_nonzero_coefs to be an integer, got 2.0"),
         (ok, atoms, {"n_nonzero_coefs": True}, TypeError, "Expected n_nonzero_coefs to be an integer, got True"),
-        (ok, atoms, {"pursuit": "mp"}, ValueError, "Expected pursuit to be 'omp' or 'ols', got 'mp'"),
+        (ok, atoms, {"pursuit": "mp"}, ValueError, "Expected pursuit to be one of ('omp', 'ols', 'lasso'), got 'mp'"),
         (ok, atoms, {"n_jobs": 0}, ValueError, "Expected n_jobs to be None"),
         (ok, atoms, {"n_jobs": 1.5}, TypeError, "Expected n_jobs to be None or an integer, got 1.5"),
         (ok, atoms, {"view_weights": [1, 2]}, ValueError, "Expected view_weights to hold 1 numbers"),
@@ -319,7 +319,7 @@ atoms = np.eye(3)
         (ok, atoms, {"view_weights": [0]}, ValueError, "Expected a positive weight for at least one"),
         (ok, atoms, {"view_weights": "balanced"}, TypeError, "Expected view_weights to be None or a list of 1 numbers"),
         (ok, atoms, {"view_weights": ["a"]}, TypeError, "Expected view_weights to be a list of numbers"),
-        (ok, [atoms, atoms], {}, TypeError, "Expected X to be a list of arrays, one a view"),
+        (ok, [atoms, atoms], {}, TypeError, "Expected X to be a list of arrays, one per view"),
         ([ok], [atoms, atoms], {}, ValueError, "Expected 2 views in X, one for each dictionary"),
         ([ok, ok, ok], [atoms, atoms], {}, ValueError, "got 3"),
         ([None, None], [atoms, atoms], {}, ValueError, "Expected at least one view in X, got only None"),

@@ -9,8 +9,9 @@ import pytest
 from learners import without_times
 
 import coupledict
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning, _base
-from coupledict.model_io import read_model, write_model
+from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
+from coupledict.files.models import read_model, write_model
+from coupledict.learning import engine
 
 WIDTHS = (8, 10)
 KINDS = ["coupled", "online", "forgetful", "lasso", "support", "joint", "constant", "single"]
@@ -68,13 +69,13 @@ def path(tmp_path):
 
 
 def assert_same(one, other):
-    for D, E in zip(one._view_components, other._view_components, strict=True):
+    for D, E in zip(one._fitted.components, other._fitted.components, strict=True):
         assert D.dtype == E.dtype
         np.testing.assert_array_equal(D, E)
     assert without_times(one.history_) == without_times(other.history_)
     assert one.n_iter_ == other.n_iter_
-    assert one._stream.n_batches == other._stream.n_batches
-    for mine, theirs in zip(one._stream.sums, other._stream.sums, strict=True):
+    assert one._running.n_batches == other._running.n_batches
+    for mine, theirs in zip(one._running.sums, other._running.sums, strict=True):
         np.testing.assert_array_equal(mine.a, theirs.a)
         np.testing.assert_array_equal(mine.b, theirs.b)
 
@@ -85,7 +86,7 @@ def assert_same(one, other):
 @pytest.mark.parametrize("kind", ["coupled", "online", "single"])
 def test_memory_does_not_grow(rng, kind, monkeypatch):
     """After a warm-up, a thousand batches leave nothing behind, and the history is bounded."""
-    monkeypatch.setattr(_base, "STREAM_RECORDS", 50)
+    monkeypatch.setattr(engine, "STREAM_RECORDS", 50)
     batches = [draw(rng, planted(rng), 5) for _ in range(10)]
     learner = fresh(kind)
     for _ in range(12):
@@ -107,7 +108,7 @@ def test_memory_does_not_grow(rng, kind, monkeypatch):
 
 
 def test_the_history_keeps_the_last_batches(rng):
-    assert _base.STREAM_RECORDS == 1000
+    assert engine.STREAM_RECORDS == 1000
     batches = [draw(rng, planted(rng), 2) for _ in range(4)]
     learner = fresh("online")
     for i in range(1005):
@@ -190,7 +191,7 @@ def test_saved_again_and_again(batches, path):
 
 
 def test_the_count_of_batches_outlives_the_history(rng, path, monkeypatch):
-    monkeypatch.setattr(_base, "STREAM_RECORDS", 3)
+    monkeypatch.setattr(engine, "STREAM_RECORDS", 3)
     batches = [draw(rng, planted(rng), 20) for _ in range(7)]
     learner = learn(fresh("online"), batches[:5])
     learner.save(path)
@@ -202,7 +203,7 @@ def test_the_count_of_batches_outlives_the_history(rng, path, monkeypatch):
 def test_a_fit_ends_the_stream(batches, path):
     learner = learn(fresh("coupled", max_iter=2), batches)
     learner.fit(batches[0]).save(path)
-    assert not hasattr(coupledict.load(path), "_stream")
+    assert coupledict.load(path)._running is None
     assert "stream" not in read_model(path)[1]
 
 

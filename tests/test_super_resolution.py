@@ -8,9 +8,11 @@ from skimage import data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from coupledict.foundation.progress import Meter
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
 from coupledict.images._sr_geometry import Geometry
+from coupledict.images._sr_model import DetailPredictor
 from coupledict.images._super_resolution import SuperResolution
 
 SCALES = (2, 3, 4)
@@ -20,7 +22,7 @@ HELD_OUT = data.coffee()[60:300, 120:420]
 
 
 def make(scale=3, **parameters):
-    small = {"n_components": 64, "n_samples": 40_000, "max_iter": 8, "random_state": 0}
+    small = {"n_components": 64, "max_samples": 40_000, "max_iter": 8, "random_state": 0}
     return SuperResolution(scale, **(small | parameters))
 
 
@@ -183,7 +185,7 @@ def test_an_ensemble_against_its_definition(models, rng):
     model = models["anchored", 3]
     features = rng.standard_normal((50, model.components_.shape[1])).astype(np.float32)
     features[7] = 0
-    predicted = model._model().predict(features, ensemble=True)
+    predicted = DetailPredictor(model._model(), n_nonzero=1, n_patches=50, ensemble=True).predict(features)
     for feature, row in zip(features.astype(float), predicted, strict=True):
         correlations = np.abs(model.components_ @ feature)
         best = np.argsort(-correlations)[:3]
@@ -201,7 +203,8 @@ def test_anchors_take_the_samples_that_correlate_most(rng):
     assert len(unit) == 399, "a sample without features teaches nothing"
     limits = _sr_anchored.thresholds(anchors, unit, 0.1)
     parts = [(features[:150], details[:150]), (features[150:], details[150:])]
-    maps = _sr_anchored.regressors(anchors, limits, parts, lambda part: part, 0.1, 1, lambda items: items)
+    rest = {"ridge_alpha": 0.1, "n_jobs": 1, "meter": Meter(None, "fitting maps")}
+    maps = _sr_anchored.regressors(anchors, limits, parts, lambda part: part, **rest)
     norms = np.linalg.norm(features, axis=1)
     for anchor, found in zip(anchors.astype(float), maps, strict=True):
         correlations = np.abs(features @ anchor) / np.where(norms > 0, norms, 1)
@@ -215,8 +218,9 @@ def test_signs_of_samples_do_not_matter(rng):
     details = rng.standard_normal((60, 4)).astype(np.float32)
     signs = rng.choice([-1, 1], 60).astype(np.float32)[:, None]
     limits = np.full(3, 0.3, np.float32)
+    rest = {"ridge_alpha": 0.1, "n_jobs": 1, "meter": Meter(None, "fitting maps")}
     maps = [
-        _sr_anchored.regressors(anchors, limits, [0], lambda _, s=s: (s * features, s * details), 0.1, 1, list)
+        _sr_anchored.regressors(anchors, limits, [0], lambda _, s=s: (s * features, s * details), **rest)
         for s in (1, signs)
     ]
     np.testing.assert_allclose(*maps, atol=1e-5)
@@ -426,9 +430,9 @@ def test_other_patches(patch_size):
 
 def test_progress_is_shown(models, capsys):
     changed(models["anchored", 3], verbose=1).upscale(imresize(HELD_OUT, 0.3))
-    assert "Upscaling" in capsys.readouterr().err
+    assert "SuperResolution, upscaling: " in capsys.readouterr().out
     models["anchored", 3].upscale(imresize(HELD_OUT, 0.3))
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -443,16 +447,16 @@ def test_progress_is_shown(models, capsys):
         ({"n_components": 10.5}, TypeError, "n_components to be an integer"),
         ({"n_nonzero_coefs": 0}, ValueError, "n_nonzero_coefs to be at least 1"),
         ({"n_neighbors": -3}, ValueError, "n_neighbors to be at least 1"),
-        ({"n_samples": 0}, ValueError, "n_samples to be at least 1"),
+        ({"max_samples": 0}, ValueError, "max_samples to be at least 1"),
         ({"n_detail_components": 0}, ValueError, "n_detail_components to be at least 1"),
         ({"patch_size": 4}, ValueError, "patch_size to be odd, got 4"),
-        ({"alpha": -1}, ValueError, "alpha to be a finite number of at least 0"),
+        ({"ridge_alpha": -1}, ValueError, "ridge_alpha to be a finite number of at least 0"),
         ({"feature_share": 0}, ValueError, "feature_share to be above 0 and at most 1"),
         ({"feature_share": 1.5}, ValueError, "feature_share to be above 0 and at most 1"),
         ({"back_projection": -1}, ValueError, "back_projection to be at least 1"),
         ({"back_projection": 0.5}, TypeError, "back_projection to be an integer"),
         ({"method": "coupled", "n_neighbors": 10}, ValueError, "n_neighbors only with method='anchored'"),
-        ({"method": "coupled", "alpha": 0.1}, ValueError, "alpha only with method='anchored'"),
+        ({"method": "coupled", "ridge_alpha": 0.1}, ValueError, "ridge_alpha only with method='anchored'"),
         ({"method": "coupled", "ensemble": True}, ValueError, "ensemble only with method='anchored'"),
         ({"n_jobs": 0}, ValueError, "n_jobs to be None"),
         ({"random_state": "x"}, TypeError, "random_state to be None"),
@@ -468,13 +472,13 @@ def test_bad_parameters(parameters, error, match):
     ("images", "error", "match"),
     [
         ([], ValueError, "at least one image"),
-        (PHOTOGRAPHS[0], TypeError, "a list of arrays, got one array"),
-        (None, TypeError, "images to be a list of arrays, got None"),
-        ("folder", TypeError, "images to be a list of arrays, got 'folder'"),
-        ([np.zeros((50, 50, 5), np.uint8)], ValueError, r"images\[0\] of shape"),
-        ([PHOTOGRAPHS[0], np.zeros((0, 5))], ValueError, r"images\[1\] to have at least one pixel"),
-        ([np.zeros((50, 50), bool)], TypeError, r"images\[0\] to be of dtype uint8"),
-        ([np.full((50, 50), np.nan)], ValueError, r"images\[0\] to be finite"),
+        (PHOTOGRAPHS[0], TypeError, "a list of images, got one array"),
+        (None, TypeError, "X to be a list of images, got None"),
+        ("folder", TypeError, "X to be a list of images, got 'folder'"),
+        ([np.zeros((50, 50, 5), np.uint8)], ValueError, r"X\[0\] of shape"),
+        ([PHOTOGRAPHS[0], np.zeros((0, 5))], ValueError, r"X\[1\] to have at least one pixel"),
+        ([np.zeros((50, 50), bool)], TypeError, r"X\[0\] to be of dtype uint8"),
+        ([np.full((50, 50), np.nan)], ValueError, r"X\[0\] to be finite"),
         ([np.zeros((20, 20))], ValueError, "at least n_components=64 patches to learn from, got 0"),
         ([np.ones((400, 400))], ValueError, "some structure, got only flat ones"),
     ],

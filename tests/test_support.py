@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import random_dictionary
+import twins
+from problems import make_coder, random_dictionary
 
-from coupledict import _passes, _pursuit, _reference, sparse_encode
+from coupledict import sparse_encode
+from coupledict.coding import passes
+from coupledict.coding.samples import Samples
 
 
 def encode(Xs, dictionaries, *, limit=None, tol=None, weights=None, n_jobs=1, chunk_size=None):
     dtype = np.result_type(*Xs)
-    coder = _pursuit.Coder(
-        dictionaries, np.ones(len(Xs)) if weights is None else np.asarray(weights, float), dtype,
-        n_nonzero=limit, tol=tol, pursuit="omp", n_samples=len(Xs[0]), n_jobs=1, coupling="support",
-    )  # fmt: skip
-    coded = _passes.encode(coder, _passes.Samples(list(Xs), dtype), n_jobs, chunk_size)
-    return _pursuit.as_csr(coded, dictionaries[0].shape[0]), coded
+    weights = np.ones(len(Xs)) if weights is None else weights
+    coder = make_coder(dictionaries, weights, dtype, limit=limit, tol=tol, coupling="support", n_samples=len(Xs[0]))
+    coded = passes.encode(coder, Samples(list(Xs), dtype), n_jobs, chunk_size=chunk_size)
+    return coded.as_csr(dictionaries[0].shape[0]), coded
 
 
 @pytest.fixture(params=[np.float32, np.float64])
@@ -33,7 +34,7 @@ def test_equals_the_twin(level, case, n_views, weights):
     dtype = Xs[0].dtype
     for arguments in ({"limit": 5}, {"limit": 9, "tol": 6.0}):
         codes, _ = encode(Xs, dictionaries, weights=weights, **arguments)
-        expected = _reference.sparse_encode_support(
+        expected = twins.sparse_encode_support(
             Xs, dictionaries, n_nonzero_coefs=arguments["limit"], tol=arguments.get("tol"), view_weights=weights,
             dtype=dtype,
         )  # fmt: skip

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import run as runner
 
-from coupledict import ModelFileError, _whole_file, sparse_encode
+from coupledict import ModelFileError, sparse_encode
+from coupledict.files import whole
 
 TORTURE = Path(kills.__file__).parent
 
@@ -111,7 +112,7 @@ def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
             time.sleep(0.01)  # a slow disk, so that a kill in the midst is likely whatever else the machine does
             yield file
 
-    monkeypatch.setattr(_whole_file, "new_file", careless)
+    monkeypatch.setattr(whole, "new_file", careless)
     with pytest.raises((ModelFileError, AssertionError)):
         kills.run(60, seed=1)
 

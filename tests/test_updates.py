@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problems import random_dictionary, smooth_patches
+import twins_of_updates as twin
+from problems import make_coder, random_dictionary, smooth_patches
 from scipy.sparse import csr_array
 
-from coupledict import CoupledDictionaryLearning, _passes, _pursuit, _updates, sparse_encode
-from coupledict import _reference_updates as twin
-from coupledict._atoms import AtomGroup
-from coupledict._schedule import Order
+from coupledict import CoupledDictionaryLearning, sparse_encode
+from coupledict.coding.passes import sum_codes
+from coupledict.coding.results import Sums
+from coupledict.coding.samples import Samples
+from coupledict.data.order import Order
+from coupledict.learning import updates
+from coupledict.learning.atoms import AtomGroup
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
 
@@ -50,7 +54,7 @@ def test_code_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, u
     reference = twin.sequential_update if name == "sequential" else twin.ksvd_update
     expected, expected_codes = reference(Xs, before, codes.toarray(), weights, normalize, n_fixed, unused)
 
-    update = _updates.check_update(name)
+    update = updates.check_update(name)
     changed = update.apply(group, codes, residual, mean_unused=unused == "mean")
 
     for mine, theirs in zip(split(group), expected, strict=True):
@@ -65,13 +69,10 @@ def test_code_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, u
 def test_statistics_equal_the_twin(level, dtype, n_jobs, rng):
     Xs, dictionaries, weights = make_case(rng, 2, dtype, n=1500)
     group = make_group(dictionaries, weights, joint=False)
-    coder = _pursuit.Coder(
-        group.split(np.dtype(dtype)), weights, np.dtype(dtype), n_nonzero=3, tol=None, pursuit="omp",
-        n_samples=1500, n_jobs=1,
-    )  # fmt: skip
+    coder = make_coder(group.split(np.dtype(dtype)), weights, dtype, limit=3, n_samples=1500)
     places = Order.random(1500, rng).slice(700, 1200)  # past the last sample and on from the first
     order = places.numbers(0, 1200)
-    found = _passes.statistics(coder, _passes.Samples(Xs, np.dtype(dtype), places), n_jobs, n_worst=5)
+    found = sum_codes(coder, Samples(Xs, np.dtype(dtype), places), n_jobs, n_worst=5)
     codes = sparse_encode([X[order] for X in Xs], group.split(np.dtype(dtype)), n_nonzero_coefs=3, view_weights=weights)
     A, Bs = twin.statistics([X[order] for X in Xs], codes.toarray())
     tolerance = 1e-4 if dtype == np.float32 else 1e-11
@@ -103,7 +104,7 @@ def test_sum_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, rn
         expected = twin.statistics_update(A, Bs, before, weights, normalize, 2, n_fixed)
     else:
         expected = twin.mod_update(A, Bs, before, weights, normalize, n_fixed)
-    _updates.check_update(name).apply(group, _passes.Sums(A, np.hstack(Bs)))
+    updates.check_update(name).apply(group, Sums(A, np.hstack(Bs)))
     for mine, theirs in zip(split(group), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-8)
     assert np.abs(group.atoms - np.hstack(before)).max() > 0.1
@@ -117,7 +118,7 @@ def test_mod_with_dependent_codes(rng):
     codes[:, 2] = rng.standard_normal(50)
     group = make_group([random_dictionary(rng, 4, 6)], np.ones(1), joint=False)
     A, Bs = twin.statistics([X], codes)
-    _updates.Mod().apply(group, _passes.Sums(A, Bs[0]))
+    updates.Mod().apply(group, Sums(A, Bs[0]))
     np.testing.assert_allclose(np.linalg.norm(group.atoms, axis=1), 1)
 
 
@@ -136,7 +137,7 @@ def test_leading_direction_is_that_of_the_svd(shape, rng):
     error = rng.standard_normal(shape) @ np.diag(np.linspace(2, 1, shape[1]))
     guess = rng.standard_normal(shape[1])
     expected = np.linalg.svd(error)[2][0]
-    found = _updates.leading_direction(error, guess)
+    found = updates.leading_direction(error, guess)
     found /= np.linalg.norm(found)
     assert found @ guess >= 0
     np.testing.assert_allclose(np.abs(found @ expected), 1, atol=1e-9)
@@ -157,7 +158,7 @@ def test_the_whole_loop_equals_the_twin(n_views, data, unused, rng):
     limits = [1, 2, 2, 3, 4]
     learner = CoupledDictionaryLearning(
         dictionaries[0].shape[0], n_nonzero_coefs=4, max_iter=5, schedule=limits, update="sequential",
-        init=dictionaries, view_weights=weights, unused_atoms=unused, refit=False,
+        init=dictionaries, view_weights=weights, unused_atoms=unused, predictor="dictionary",
     ).fit(Xs)  # fmt: skip
     start = split(make_group(dictionaries, weights, joint=False))
     expected, records = twin.learn(Xs, start, limits, None, weights, "sequential", "views", unused)
@@ -173,7 +174,7 @@ def test_sequential_update_in_float32(rng):
     before, codes = split(group), code(Xs, group, weights)
     residual = np.hstack(Xs) - codes @ group.atoms.astype(np.float32)
     expected, _ = twin.sequential_update(Xs, before, codes.toarray(), weights)
-    changed = _updates.Sequential().apply(group, codes, residual, mean_unused=False)
+    changed = updates.Sequential().apply(group, codes, residual, mean_unused=False)
     assert isinstance(changed, csr_array)
     assert changed.dtype == np.float32
     for mine, theirs in zip(split(group), expected, strict=True):

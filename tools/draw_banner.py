@@ -1,4 +1,4 @@
-"""Draw the picture of README: paired atoms, and a focus stack with what becomes of it.
+"""Draw the picture of README: paired atoms, and a focus stack with the fused picture.
 
 The photographs ship with scikit-image: atoms come from the camera man, the stack is the motorcycle of the Middlebury
 stereo data, put out of focus by its map of distances. Run it from the root: python tools/draw_banner.py
@@ -29,7 +29,7 @@ def paired_atoms() -> list[Any]:
     sharp = data.camera().astype(np.float32)
     views = []
     for picture in (sharp, gaussian_filter(sharp, 1.5)):
-        rows = extract_patches(picture, (SIDE, SIDE), n_patches=20_000, random_state=0).reshape(-1, SIDE**2)
+        rows = extract_patches(picture, (SIDE, SIDE), max_patches=20_000, random_state=0).reshape(-1, SIDE**2)
         views.append(rows - rows.mean(axis=1, keepdims=True))
     learner = CoupledDictionaryLearning(256, n_nonzero_coefs=5, random_state=0, n_jobs=-1).fit(views)
     used = np.argsort(-np.diff(learner.transform(views).tocsc().indptr), kind="stable")[: COLUMNS * ROWS]
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("docs/_static/banner.jpg"))
     output = parser.parse_args().output
     near, far, fused, sharp, blurred = (scaled(panel) for panel in (*fused_stack(), *paired_atoms()))
-    part = (120, 0, 380, HEIGHT)  # of each source, what shows where it is sharp and where not
+    part = (120, 0, 380, HEIGHT)  # a part of each source that is sharp in one place and blurred in another
     pictures = [near.crop(part), far.crop(part), fused, sharp, blurred]
     banner = Image.new("RGB", (sum(p.width for p in pictures) + GAP * (len(pictures) - 1), HEIGHT), "white")
     left = 0

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from coupledict.audio import BandwidthExtension
 from coupledict.audio._files import READABLE, read_wide
-from coupledict.audio._saving import save
 from coupledict.experiments.sources import data_directory
 
 MODEL = Path(__file__).parents[1] / "src" / "coupledict" / "audio" / "models" / "bandwidth.safetensors"
@@ -37,7 +36,7 @@ def main() -> None:
     model = BandwidthExtension(n_jobs=-1, random_state=0).fit([read_wide(file) for file in files])
     model.set_params(n_jobs=None)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    save(model, arguments.output, half=True)
+    model._to_state(half=True).write(arguments.output)
     seconds, size = time.perf_counter() - began, arguments.output.stat().st_size
     print(f"{len(files)} files, {model.n_samples_:,} frames, {size / 1e6:.2f} MB, {seconds:.1f} s")
 

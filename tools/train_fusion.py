@@ -50,7 +50,7 @@ def train(names: tuple[str, ...], **parameters: Any) -> MultiFocusFusion:
     images = [photograph(name) for name in names]
     focused = [image for image in images for _ in range(len(GAUSSIANS) + len(DISCS))]
     blurred = [soft for image in images for soft in blurs(image)]
-    return MultiFocusFusion(random_state=0, n_jobs=-1, **parameters).fit(focused, blurred)
+    return MultiFocusFusion(random_state=0, n_jobs=-1, **parameters).fit([focused, blurred])
 
 
 def main() -> None:
@@ -58,7 +58,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the dictionary that multi-focus fusion ships with.")
     parser.add_argument("--output", type=Path, default=TARGET, help="file to write (default: the one that ships)")
     output = parser.parse_args().output
-    fusion = train(BUNDLED)
+    fusion = train(BUNDLED).set_params(n_jobs=None)
+    fusion.learner_.set_params(n_jobs=None)
     for record in fusion.learner_.history_:
         record["seconds"] = 0.0  # what a file holds must not depend on how fast it was made
     output.parent.mkdir(parents=True, exist_ok=True)

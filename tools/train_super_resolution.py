@@ -2,7 +2,7 @@
 
 Run ``python tools/train_super_resolution.py`` from the root of the project. The models learn from ten photographs that
 ship with scikit-image, all of them free to use; nothing is downloaded. The number of anchors is a compromise between
-size and quality: half as many cost 0.05 dB, twice as many add 0.03 dB. It takes about ten seconds a scale.
+size and quality: half as many cost 0.05 dB, twice as many add 0.03 dB. It takes about ten seconds per scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from skimage import data
 
 from coupledict.experiments.sources import BUNDLED
 from coupledict.images import SuperResolution
-from coupledict.images._sr_saving import save
 
 MODELS = Path(__file__).parents[1] / "src" / "coupledict" / "images" / "models"
 
@@ -34,7 +33,7 @@ def main() -> None:
         model = SuperResolution(scale, n_components=arguments.components, n_jobs=-1, random_state=0).fit(images)
         model.set_params(n_jobs=None)
         path = arguments.output / f"super_resolution_x{scale}.safetensors"
-        save(model, path, half=True)
+        model._to_state(half=True).write(path)
         seconds, size = time.perf_counter() - began, path.stat().st_size
         print(f"{path.name}: {model.n_samples_:,} patches, {size / 1e6:.2f} MB, {seconds:.1f} s", flush=True)
 

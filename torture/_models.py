@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 import coupledict
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, model_io
-from coupledict._checkpoint import read_checkpoint
-from coupledict.audio import BandwidthExtension, _saving
+from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
+from coupledict.audio import BandwidthExtension
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.images import MultiFocusFusion, SuperResolution, _sr_saving
+from coupledict.files import models
+from coupledict.files.state import plain_parameters
+from coupledict.images import MultiFocusFusion, SuperResolution
+from coupledict.learning.checkpoint import read_checkpoint
 from coupledict.matching import CrossModalMatcher
 
 N_SAMPLES = 40
@@ -57,13 +59,13 @@ def forge(tensors: Mapping[str, Any], metadata: Mapping[str, Any] | str) -> byte
     """Return a model file of any arrays and any metadata, or their text, with the checksum of an honest one."""
     text = metadata if isinstance(metadata, str) else json.dumps(metadata)
     marks = {
-        "format": model_io.FORMAT,
-        "format_version": model_io.FORMAT_VERSION,
+        "format": models.FORMAT,
+        "format_version": models.FORMAT_VERSION,
         "metadata": text,
-        "checksum": model_io._checksum(tensors, text),
+        "checksum": models._checksum(tensors, text),
     }
-    parts = [bytes(model_io._contents(array)) for _, array in model_io._layout(tensors)]
-    return model_io._header(tensors, marks) + b"".join(parts)
+    parts = [bytes(models._contents(array)) for _, array in models._layout(tensors)]
+    return models._header(tensors, marks) + b"".join(parts)
 
 
 def _learner(**parameters: Any) -> CoupledDictionaryLearning:
@@ -89,7 +91,7 @@ def _use_learner(model: Any) -> Iterable[Any]:
 def _resume(path: Path) -> Any:
     """Take up a fit; what `resume` says of samples and parameters that are not those of the file is right as well."""
     learner = _learner(max_iter=3)
-    read_checkpoint(path, learner)
+    read_checkpoint(path, type(learner).__name__, plain_parameters(learner))
     return learner.fit(views(), resume=path)
 
 
@@ -123,17 +125,17 @@ def _use_representation(model: SparseRepresentationClassifier) -> Iterable[Any]:
 
 def _use_matcher(model: CrossModalMatcher) -> Iterable[Any]:
     Xs = views(8)
-    yield model.similarity(Xs[0], Xs[1])
-    yield model.predict(Xs[0])
+    yield model.set_params(verbose=0).similarity(Xs[0], Xs[1])
+    yield model.predict([Xs[0], None], view=1)
 
 
 def make_kinds(folder: Path) -> list[Kind]:
     """Write one file, or folder, of every kind."""
     Xs, rng = views(), np.random.default_rng(1)
 
-    def learned(name: str, model: Any, use: Callable[[Any], Iterable[Any]], opened: Any = coupledict.load) -> Kind:
-        model.save(folder / name)
-        return Kind(name, folder / name, opened, use, model)
+    def learned(name: str, model: Any, use: Callable[[Any], Iterable[Any]], **how: Any) -> Kind:
+        model._to_state(**how).write(folder / name)
+        return Kind(name, folder / name, coupledict.load, use, None if how else model)
 
     online = OnlineDictionaryLearning(6, n_nonzero_coefs=2, max_iter=2, batch_size=20, random_state=0).fit(Xs)
     kinds = [
@@ -160,15 +162,13 @@ def make_kinds(folder: Path) -> list[Kind]:
             "matcher",
             CrossModalMatcher(6, n_nonzero_coefs=2, n_dictionaries=1, max_iter=2, random_state=0).fit(Xs, labels()),
             _use_matcher,
-            CrossModalMatcher.load,
         ),
         learned(
             "fusion",
-            MultiFocusFusion(8, n_nonzero_coefs=2, patch_size=4, n_patches=100, random_state=0).fit(
-                *rng.random((2, 24, 24))
+            MultiFocusFusion(8, n_nonzero_coefs=2, patch_size=4, max_samples=100, random_state=0).fit(
+                list(rng.random((2, 24, 24)))
             ),
             _use_fusion,
-            MultiFocusFusion.load,
         ),
     ]
     small = SuperResolution(
@@ -177,24 +177,20 @@ def make_kinds(folder: Path) -> list[Kind]:
         patch_size=3,
         n_neighbors=30,
         n_detail_components=4,
-        n_samples=400,
+        max_samples=400,
         max_iter=2,
         random_state=0,
     ).fit([rng.random((40, 40)).cumsum(axis=0) % 1])
-    kinds.append(learned("super-resolution", small, _use_image, SuperResolution.load))
-    _sr_saving.save(small, folder / "half precision", half=True)
-    kinds.append(Kind("half precision", folder / "half precision", coupledict.load, _use_image))
+    kinds.append(learned("super-resolution", small, _use_image))
+    kinds.append(learned("half precision", small, _use_image, half=True))
     widener = BandwidthExtension(
-        8, n_nonzero_coefs=2, n_features=6, n_details=4, n_dictionaries=1, n_samples=400, random_state=0
+        8, n_nonzero_coefs=2, n_features=6, n_details=4, n_dictionaries=1, max_samples=400, random_state=0
     ).fit([rng.standard_normal(8000).cumsum() % 1 - 0.5])
-    kinds.append(learned("bandwidth", widener, _use_sound, BandwidthExtension.load))
-    _saving.save(widener, folder / "bandwidth in half precision", half=True)
-    kinds.append(
-        Kind("bandwidth in half precision", folder / "bandwidth in half precision", coupledict.load, _use_sound)
-    )
+    kinds.append(learned("bandwidth", widener, _use_sound))
+    kinds.append(learned("bandwidth in half precision", widener, _use_sound, half=True))
 
-    def stop(state: Any) -> bool:
-        return bool(state.iteration == 2)
+    def stop(progress: Any) -> bool:
+        return bool(progress.completed == 2)
 
     _learner(max_iter=3, callback=stop).fit(Xs, checkpoint=folder / "checkpoint")
     kinds.append(Kind("checkpoint", folder / "checkpoint", _resume, lambda learner: learner.components_))

@@ -80,7 +80,7 @@ def chunked(Xs: list[np.ndarray], seed: int, folder: Path) -> Any:
 def kept(Xs: list[np.ndarray], seed: int, folder: Path) -> Any:
     """Fit with a checkpoint, resume it, save and load."""
     place, model = folder / "checkpoint.safetensors", folder / "model.safetensors"
-    CoupledDictionaryLearning(12, **parameters(seed)).fit(Xs, checkpoint=place, every=2)
+    CoupledDictionaryLearning(12, **parameters(seed)).fit(Xs, checkpoint=place, checkpoint_every=2)
     learner = CoupledDictionaryLearning(12, **parameters(seed)).fit(Xs, resume=place)
     learner.save(model)
     return coupledict.load(model).components_[0]
@@ -113,12 +113,13 @@ def tasks() -> list[Callable[[], Any]]:
     sound = (3000 * rng.standard_normal(4000)).astype(np.int16)
     X, y = rng.standard_normal((80, 12)), np.arange(80) % 3
     halves = [X[:, :6], X[:, 6:]]
+    matcher = CrossModalMatcher(n_components=8, n_dictionaries=1, random_state=0)
     return [
         lambda: MultiFocusFusion().fuse([picture, picture[::-1]]),
         lambda: SuperResolution.pretrained(2).upscale(picture),
         lambda: BandwidthExtension.pretrained().extend(sound),
         lambda: CoupledClassifier(random_state=0).fit(X, y).predict(X),
-        lambda: CrossModalMatcher(n_components=8, n_dictionaries=1, random_state=0).fit(halves).match(*halves, n=3),
+        lambda: matcher.fit(halves).match(*halves, n_matches=3),
     ]
 
 

@@ -73,7 +73,7 @@ def fitting(make: Callable[..., Any], Xs: Any, after: Check | None = None, **arg
     states: dict[int, str] = {}
 
     def keep(state: Any) -> None:
-        states[state.iteration] = digest(state.components)
+        states[state.completed] = digest(state.components)
 
     def parts(learner: Any) -> list[np.ndarray]:
         return learner.components_ if isinstance(learner.components_, list) else [learner.components_]
@@ -195,14 +195,14 @@ def tasks(seed: int) -> dict[str, Callable[[], Work]]:
     wider = BandwidthExtension.pretrained()
     classifier = CoupledClassifier(n_jobs=1, random_state=0)
     matcher = CrossModalMatcher(n_dictionaries=2, n_jobs=2, random_state=0)
-    enlarger = SuperResolution(2, n_components=64, n_samples=20_000, random_state=0)
+    enlarger = SuperResolution(2, n_components=64, max_samples=20_000, random_state=0)
     return {
         "fuse": repeating(lambda: MultiFocusFusion(n_jobs=2).fuse([picture, picture[::-1]])[0]),
         "upscale": repeating(lambda: larger.upscale(picture)),
         "extend": repeating(lambda: wider.extend(sound)),
         "classifier.fit": repeating(lambda: classifier.fit(X[:600], y[:600]).decision_function(X[600:700])),
         "matcher.fit": repeating(
-            lambda: matcher.fit([h[:600] for h in halves]).match(X[600:700, :32], X[600:700, 32:], n=5)
+            lambda: matcher.fit([h[:600] for h in halves]).match(X[600:700, :32], X[600:700, 32:], n_matches=5)
         ),
         "upscaler.fit": repeating(lambda: enlarger.fit([picture]).upscale(picture[:50, :50])),
     }

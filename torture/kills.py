@@ -82,8 +82,8 @@ class Fit:
             if room is not None:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-            learner = make(callback=lambda state: os.write(write, bytes([state.iteration])) and None)
-            learner.fit(samples, checkpoint=path, every=every, resume=path if path.exists() else None)
+            learner = make(callback=lambda state: os.write(write, bytes([state.completed])) and None)
+            learner.fit(samples, checkpoint=path, checkpoint_every=every, resume=path if path.exists() else None)
             code = 0
         except OSError as error:
             code = FULL if "Could not write the checkpoint" in str(error) else 1

@@ -26,7 +26,7 @@ import numpy as np
 from _models import Kind, forge, header_length, make_kinds
 
 from coupledict import ModelFileError
-from coupledict.model_io import read_model
+from coupledict.files.models import read_model
 
 SECONDS = 10  # that one file may take
 MEMORY_TIMES, MEMORY_BYTES = 4, 1 << 20  # that opening may take: so many times the file, and so much besides

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 import coupledict
-from coupledict import _native, sparse_encode
-from coupledict._pursuit import Coder
+from coupledict import sparse_encode
+from coupledict.coding.coder import Recipe, Scratch
+from coupledict.coding.rule import CodingRule
+from coupledict.kernels import _native
+from coupledict.parallel.cancel import CancelToken
 
 
 def code_and_learn(rng: Any, n_jobs: int) -> None:
@@ -47,10 +50,9 @@ def at_once(*functions: Any) -> None:
 def share_what_is_not_shared(rng: Any) -> None:
     """Let two threads write to the same scratch."""
     X, D = rng.standard_normal((4000, 16)), rng.standard_normal((64, 16))
-    common: Any = {"n_nonzero": 4, "tol": None, "pursuit": "omp", "n_samples": 4000, "n_jobs": 1}
-    coder, workspace = Coder([D], np.ones(1), np.dtype(np.float64), **common), _native.Workspace()
-    stop, energy, status = np.zeros(1, np.int32), np.empty(4000), np.empty(4000, np.uint8)
-    at_once(*[lambda: coder.encode_rows([X], workspace, stop, energy, status)] * 2)
+    coder = Recipe([D], np.ones(1), np.dtype(np.float64), CodingRule(4), 4000).coder(1)
+    workspace, energy, status = _native.Workspace(), np.empty(4000), np.empty(4000, np.uint8)
+    at_once(*[lambda: coder.encode_rows([X], Scratch(workspace, CancelToken(), energy, status))] * 2)
 
 
 if __name__ == "__main__":

@@ -18,18 +18,33 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 SECONDS, MEGABYTES, LONGEST = 10, 1024, 1 << 15  # that one input may take, and have
 INSTRUMENTED = [
-    "coupledict.model_io",
-    "coupledict._saving",
-    "coupledict._task_files",
-    "coupledict.images._sr_saving",
-    "coupledict.audio._saving",
-    "coupledict.classification._saving",
-    "coupledict.matching._saving",
+    "coupledict.files.models",
+    "coupledict.files.state",
+    "coupledict.files.older",
+    "coupledict.files.packing",
+    "coupledict.loading",
+    "coupledict.estimators.saving",
+    "coupledict.learning.fitted",
+    "coupledict.images._fusion",
+    "coupledict.images._sr_model",
+    "coupledict.images._super_resolution",
+    "coupledict.audio._bands",
+    "coupledict.audio._bandwidth",
+    "coupledict.classification._coupled",
+    "coupledict.classification._file_checks",
+    "coupledict.classification._recognizer",
+    "coupledict.classification._residuals",
+    "coupledict.classification._scaling",
+    "coupledict.matching._fitted",
+    "coupledict.matching._mapped",
+    "coupledict.matching._matcher",
+    "coupledict.matching._whitening",
 ]
 CHILD = """
 import sys
@@ -69,10 +84,8 @@ def fuzz(count: int, seed: int, name: str) -> None:
     import coupledict
 
     for name_of_module in INSTRUMENTED:  # not while importing: editable installs have loaders of their own
-        module = importlib.import_module(name_of_module)
-        for function in vars(module).values():
-            if inspect.isfunction(function) and function.__module__ == module.__name__:
-                atheris.instrument_func(function)
+        for function in _functions(importlib.import_module(name_of_module)):
+            atheris.instrument_func(function)
     folder = Path(name)
     path, seen = folder / "input", Counter[str]()
 
@@ -110,12 +123,21 @@ def fuzz(count: int, seed: int, name: str) -> None:
     atheris.Fuzz()
 
 
+def _functions(module: Any) -> Iterator[Any]:
+    """Yield the functions of a module, and the methods of its classes."""
+    for place in (module, *(cls for cls in vars(module).values() if inspect.isclass(cls))):
+        for entry in vars(place).values():
+            function = getattr(entry, "__func__", entry)  # of class methods
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                yield function
+
+
 def _forged(contents: bytes, rng: random.Random, atheris: Any) -> bytes:
     """Change the metadata, or what is said of a tensor, and make the checksum right again."""
     import numpy as np
     from _models import header_length
 
-    from coupledict import model_io
+    from coupledict.files import models
 
     end = header_length(contents)
     header = json.loads(contents[8:end])
@@ -136,13 +158,13 @@ def _forged(contents: bytes, rng: random.Random, atheris: Any) -> bytes:
         changes = [shape[::-1], [*shape, 1], [1, *shape], [int(np.prod(shape))], [2 * size for size in shape]]
         about["shape"] = rng.choice(changes)
         if rng.random() < 0.3:
-            about["dtype"] = rng.choice(sorted(model_io.DTYPES))
+            about["dtype"] = rng.choice(sorted(models.DTYPES))
     tensors = {}
     for name in names:
         start, stop = (end + offset for offset in header[name]["data_offsets"])
-        kind = model_io.DTYPES[header[name]["dtype"]]
+        kind = models.DTYPES[header[name]["dtype"]]
         tensors[name] = np.frombuffer(contents[start:stop], kind).reshape(header[name]["shape"])
-    marks["checksum"] = model_io._checksum(tensors, marks["metadata"])
+    marks["checksum"] = models._checksum(tensors, marks["metadata"])
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + contents[end:]
 

@@ -1,4 +1,4 @@
-"""Dictionaries that explain two or more views of the same signals together."""
+"""Coupled dictionary learning: dictionaries that explain two or more views of the same signals with one sparse code."""
 
 from __future__ import annotations
 
@@ -6,67 +6,72 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._code_files import CodeFile, open_codes
-    from ._coder import SparseCoder
-    from ._init import dct_dictionary
-    from ._learner import LETTER, CoupledDictionaryLearning
-    from ._levels import build_info
-    from ._online import OnlineDictionaryLearning
-    from ._pursuit import sparse_encode
-    from ._saving import load
-    from ._single import DictionaryLearning
-    from .model_io import ModelFileError
-
-    __version__: str
+    from .coding.encode import sparse_encode
+    from .estimators.coder import SparseCoder
+    from .estimators.coupled import PAPER, CoupledDictionaryLearning
+    from .estimators.online import OnlineDictionaryLearning
+    from .estimators.single import DictionaryLearning
+    from .files.codes import CodeFile, open_codes
+    from .files.models import ModelFileError
+    from .foundation.progress import LearningProgress, Progress, StoppedByCallback
+    from .foundation.version import __version__
+    from .kernels.instruction_sets import build_info
+    from .learning.start import dct_dictionary
+    from .loading import load
 
 __all__ = [
     "CoupledDictionaryLearning",
-    "LETTER",
+    "PAPER",
     "DictionaryLearning",
     "OnlineDictionaryLearning",
+    "SparseCoder",
+    "sparse_encode",
+    "dct_dictionary",
     "load",
     "open_codes",
     "CodeFile",
     "ModelFileError",
-    "SparseCoder",
-    "sparse_encode",
-    "dct_dictionary",
+    "Progress",
+    "LearningProgress",
+    "StoppedByCallback",
     "build_info",
+    "__version__",
 ]
 
-#: Where each name is defined. They are imported when they are first asked for: scikit-learn takes longer to import than
-#: `coupledict --help` may take.
+#: The module that defines each name. A name is imported when it is first used: importing scikit-learn would make
+#: `coupledict --help` slow.
 _PLACES = {
-    "CoupledDictionaryLearning": "._learner",
-    "LETTER": "._learner",
-    "DictionaryLearning": "._single",
-    "OnlineDictionaryLearning": "._online",
-    "load": "._saving",
-    "open_codes": "._code_files",
-    "CodeFile": "._code_files",
-    "ModelFileError": ".model_io",
-    "SparseCoder": "._coder",
-    "sparse_encode": "._pursuit",
-    "dct_dictionary": "._init",
-    "build_info": "._levels",
+    "CoupledDictionaryLearning": "estimators.coupled",
+    "PAPER": "estimators.coupled",
+    "DictionaryLearning": "estimators.single",
+    "OnlineDictionaryLearning": "estimators.online",
+    "SparseCoder": "estimators.coder",
+    "sparse_encode": "coding.encode",
+    "dct_dictionary": "learning.start",
+    "load": "loading",
+    "open_codes": "files.codes",
+    "CodeFile": "files.codes",
+    "ModelFileError": "files.models",
+    "Progress": "foundation.progress",
+    "LearningProgress": "foundation.progress",
+    "StoppedByCallback": "foundation.progress",
+    "build_info": "kernels.instruction_sets",
+    "__version__": "foundation.version",
 }
-_MODULES = ("audio", "classification", "distributed", "images", "matching", "model_io", "plotting", "report", "views")
+#: The public modules; all others are private.
+_MODULES = ("audio", "classification", "distributed", "files", "images", "matching", "plotting", "report", "views")
 
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        value: Any = getattr(importlib.import_module(_PLACES[name], __name__), name)
+        value: Any = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
     elif name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    elif name == "__version__":
-        from importlib.metadata import version
-
-        value = version("coupledict")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value  # the next time this function is not asked
+    globals()[name] = value  # so that the next access does not come here
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES, "__version__"})
+    return sorted({*globals(), *__all__, *_MODULES})

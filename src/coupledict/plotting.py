@@ -1,7 +1,8 @@
 """Pictures of dictionaries and of how they were learned, drawn with matplotlib.
 
-Every function draws on the axes that are given, or on a new figure, and returns the axes: titles, scales and files
-are the caller's. matplotlib is imported only when something is drawn; it comes with ``pip install "coupledict[plot]"``.
+Every function draws on a new figure, or where possible on given axes, and returns the axes, so that the caller can
+change or save the figure. matplotlib is imported only when something is drawn; install it with
+``pip install "coupledict[plot]"``.
 """
 
 from __future__ import annotations
@@ -14,24 +15,30 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from ._views import Array, check_count, check_view
+from .foundation.arrays import Array
+from .foundation.checks import check_count
+from .foundation.views import check_view
+
+__all__ = ["plot_atoms", "plot_pairs", "plot_convergence", "plot_atom_use"]
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from matplotlib.axes import Axes
 
-PatchShape: TypeAlias = Sequence[int]
+PatchSize: TypeAlias = int | Sequence[int]
+#: One size for all views, or one per view.
+PatchSizes: TypeAlias = PatchSize | Sequence[PatchSize | None] | None
 
-SEPARATOR = (0, 63, 92)  # a dark blue: atoms are grey or bright, so that no edge of an atom can pass for a separator
-PATCH_PIXELS = 24  # smaller patches are enlarged to at least this size, so that a separator of one pixel looks thin
+SEPARATOR = (0, 63, 92)  # a dark blue, which cannot be mistaken for the edge of an atom
+PATCH_PIXELS = 24  # smaller patches are enlarged to this size, so that a separator of one pixel looks thin
 LEAST_INCHES, MOST_INCHES = 5.0, 10.0  # longer side of a mosaic on a new figure
-WIDEST_INCHES = 14.0  # all panels of a new figure together
-PIXELS_PER_INCH = 100  # matplotlib's own resolution: between these bounds a pixel of the mosaic is one of the screen
+WIDEST_INCHES = 14.0  # of all panels of a new figure together
+PIXELS_PER_INCH = 100  # matplotlib's default: between these bounds one pixel of the mosaic is one pixel of the screen
 TITLE_INCHES = 0.35
-LOG_SPAN = 30.0  # counts that differ by more than this factor cannot be read off one linear scale
-# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow that vanishes on paper. Each
-# comes with a marker of its own, so that curves differ in a black and white print too.
+LOG_SPAN = 30.0  # counts that differ by more than this factor are hard to read on a linear scale
+# Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow, which is hard to see on paper.
+# Each has its own marker, so that curves also differ in black and white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
@@ -39,7 +46,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 def plot_atoms(
     components: npt.ArrayLike,
     *,
-    patch_shape: PatchShape | None = None,
+    patch_size: PatchSize | None = None,
     order: npt.ArrayLike | None = None,
     n_columns: int | None = None,
     ax: Axes | None = None,
@@ -47,20 +54,20 @@ def plot_atoms(
 ) -> Axes:
     """Draw the atoms of one dictionary as a grid of patches.
 
-    Each atom has a scale of its own, symmetric about 0: mid-grey is 0, and its largest absolute value is black or
+    Each atom has its own grey scale, symmetric about 0: mid-grey is 0, and its largest absolute value is black or
     white. Colour atoms are scaled in the same way, all channels together.
 
     Parameters
     ----------
     components : array of shape (n_components, n_features)
         The atoms, as rows.
-    patch_shape : (height, width) or (height, width, 3), optional
-        Shape of an atom; features are in row-major order. If left out, a square: grey where n_features is a square,
-        colour where it is 3 times a square.
+    patch_size : int, (height, width) or (height, width, 3), optional
+        Size of an atom, an int for a square; features are in row-major order. If left out, atoms are squares: grey if
+        n_features is a square number, colour if it is 3 times one.
     order : sequence of int, optional
-        Atoms to draw, in this order, row by row; all of them as they come if left out.
+        Numbers of the atoms to draw, row by row; if left out, all atoms in their own order.
     n_columns : int, optional
-        Atoms in a row; if left out, as many as make the picture about square.
+        Number of atoms in a row; if left out, such that the picture is about square.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if left out.
     title : str, optional
@@ -86,7 +93,7 @@ def plot_atoms(
     """
     plt = _pyplot()
     atoms = _check_atoms(components, "components")
-    shape = _check_patch_shape(patch_shape, atoms.shape[1], "patch_shape", "components")
+    shape = _check_patch_size(patch_size, atoms.shape[1], "components")
     chosen = atoms[_check_order(order, atoms.shape[0])]
     columns = _count_columns(n_columns, len(chosen), shape)
     mosaic = _mosaic(chosen, shape, columns)
@@ -101,7 +108,7 @@ def plot_atoms(
 def plot_pairs(
     components_list: Sequence[npt.ArrayLike],
     *,
-    patch_shape: PatchShape | Sequence[PatchShape | None] | None = None,
+    patch_size: PatchSizes = None,
     labels: Sequence[str] | None = None,
     order: npt.ArrayLike | None = None,
     n_columns: int | None = None,
@@ -111,9 +118,9 @@ def plot_pairs(
     Parameters
     ----------
     components_list : list of arrays of shape (n_components, n_features_v)
-        Two or more dictionaries of as many atoms, as in ``CoupledDictionaryLearning.components_``.
-    patch_shape : shape, or list with a shape or None for each view, optional
-        As in :func:`plot_atoms`; one shape is that of every view.
+        Two or more dictionaries with the same number of atoms, as in ``CoupledDictionaryLearning.components_``.
+    patch_size : size, or list with a size or None for each view, optional
+        As in :func:`plot_atoms`; a single size applies to every view.
     labels : list of str, optional
         Titles of the panels; ``"view 0"``, ``"view 1"`` and so on if left out.
     order, n_columns
@@ -151,17 +158,17 @@ def plot_pairs(
     if len(set(counts)) > 1:
         raise ValueError(f"Expected as many atoms in every dictionary of components_list, got {counts}.")
     shapes = [
-        _check_patch_shape(shape, atoms.shape[1], "patch_shape", f"components_list[{v}]")
-        for v, (shape, atoms) in enumerate(zip(_shape_per_view(patch_shape, n_views), views, strict=True))
+        _check_patch_size(size, atoms.shape[1], f"components_list[{v}]")
+        for v, (size, atoms) in enumerate(zip(size_per_view(patch_size, n_views), views, strict=True))
     ]
     titles = [f"view {v}" for v in range(n_views)] if labels is None else list(labels)
     if len(titles) != n_views:
-        raise ValueError(f"Expected labels to hold {n_views} names, one a view, got {len(titles)}.")
+        raise ValueError(f"Expected labels to hold {n_views} names, one per view, got {len(titles)}.")
     chosen = _check_order(order, counts[0])
     columns = _count_columns(n_columns, len(chosen), shapes[0])
     mosaics = [_mosaic(atoms[chosen], shape, columns) for atoms, shape in zip(views, shapes, strict=True)]
 
-    # Panels of one height and of the widths that belong to it: cells then line up across the figure.
+    # Panels have the same height and matching widths, so that rows of atoms line up across the figure.
     widths = [mosaic.shape[1] / mosaic.shape[0] for mosaic in mosaics]
     scale = min(_inches(mosaics) / max(1.0, *widths), WIDEST_INCHES / sum(widths))
     _, axes = plt.subplots(
@@ -184,15 +191,15 @@ def plot_convergence(
     axes: Sequence[Axes] | npt.NDArray[np.object_] | None = None,
     label: str | None = None,
 ) -> npt.NDArray[np.object_]:
-    """Draw the error and the mean number of nonzeros against time, a marker an iteration.
+    """Draw the error and the mean number of nonzeros against time, one marker per iteration.
 
-    To compare methods, call it once for each with the axes that the first call returned.
+    To compare methods, call it once per method, with the axes that the first call returned.
 
     Parameters
     ----------
     history : list of dict
-        One dict an iteration, as in ``CoupledDictionaryLearning.history_``, with at least the keys ``"seconds"`` (since
-        the start of the fit), ``"error"`` and ``"mean_nonzeros"``.
+        One dict per iteration, as in ``CoupledDictionaryLearning.history_``, with at least the keys ``"seconds"``
+        (since the start of the fit), ``"error"`` and ``"mean_nonzeros"``.
     axes : sequence of 2 matplotlib Axes, optional
         Where to draw the error and the nonzeros; a new figure if left out.
     label : str, optional
@@ -235,9 +242,9 @@ def plot_convergence(
 
 
 def plot_atom_use(codes_or_counts: Any, *, ax: Axes | None = None) -> Axes:
-    """Draw how many samples use each atom, the most used first, and tell how many atoms no sample uses.
+    """Draw how many samples use each atom, the most used first, and write how many atoms no sample uses.
 
-    The scale is logarithmic where the counts of used atoms differ by more than a factor of 30.
+    The scale is logarithmic if the counts of used atoms differ by more than a factor of 30.
 
     Parameters
     ----------
@@ -265,7 +272,7 @@ def plot_atom_use(codes_or_counts: Any, *, ax: Axes | None = None) -> Axes:
     if ax is None:
         _, ax = plt.subplots(figsize=(6, 3.5), layout="constrained")
     logarithmic = n_used > 0 and counts[0] > LOG_SPAN * counts[n_used - 1]
-    floor = float(counts[n_used - 1]) / 2 if logarithmic else 0.0  # the least used atom still gets a bar of some height
+    floor = float(counts[n_used - 1]) / 2 if logarithmic else 0.0  # the least used atom still gets a visible bar
     ax.stairs(np.maximum(counts, floor), np.arange(counts.size + 1) + 0.5, baseline=floor, fill=True, color=COLOURS[0])
     if logarithmic:
         ax.set_yscale("log")
@@ -274,7 +281,7 @@ def plot_atom_use(codes_or_counts: Any, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("atoms, most used first")
     ax.set_ylabel("samples that use the atom")
     ax.spines[["top", "right"]].set_visible(False)
-    # Counts fall to the right, and there is room above them: this corner is free.
+    # The counts fall to the right, so this corner is free.
     ax.text(
         0.98, 0.96, f"{counts.size} atoms, {counts.size - n_used} unused", transform=ax.transAxes, ha="right", va="top"
     )
@@ -301,40 +308,51 @@ def _check_atoms(value: object, name: str) -> npt.NDArray[np.float64]:
     return atoms
 
 
-def _is_shape(value: object) -> bool:
-    return isinstance(value, Sequence | np.ndarray) and all(isinstance(side, int | np.integer) for side in value)
+def is_one_size(value: object) -> bool:
+    """Return whether this is one patch size, a number or a sequence of numbers, not a list of sizes."""
+    sides = list(value) if isinstance(value, list | tuple | np.ndarray) and len(value) > 0 else [value]
+    return all(isinstance(side, int | np.integer) and not isinstance(side, bool) for side in sides)
 
 
-def _shape_per_view(patch_shape: Any, n_views: int) -> list[PatchShape | None]:
-    """Return one patch shape, or None, a view."""
-    if patch_shape is None or _is_shape(patch_shape):
-        return [patch_shape] * n_views
-    if not isinstance(patch_shape, list | tuple) or len(patch_shape) != n_views:
+def size_per_view(patch_size: Any, n_views: int) -> list[PatchSize | None]:
+    """Return one patch size, or None, per view."""
+    if patch_size is None or is_one_size(patch_size):
+        return [patch_size] * n_views
+    if not isinstance(patch_size, list | tuple) or len(patch_size) != n_views:
         raise ValueError(
-            f"Expected patch_shape to be one shape, or a list of {n_views} shapes, one a view, got {patch_shape!r}."
+            f"Expected patch_size to be one size, or a list of {n_views} sizes, one per view, got {patch_size!r}."
         )
-    return list(patch_shape)
+    return list(patch_size)
 
 
-def _check_patch_shape(patch_shape: PatchShape | None, n_features: int, name: str, owner: str) -> tuple[int, int, int]:
-    """Return height, width and channels of an atom, guessed where no shape is given."""
-    if patch_shape is None:
+def square_size(patch_size: PatchSize, n_features: int) -> tuple[int, ...]:
+    """Return a patch size as a tuple; a number is the side of a square, grey or colour, by n_features."""
+    if isinstance(patch_size, int | np.integer):
+        side = int(patch_size)
+        return (side, side, 3) if n_features == 3 * side * side else (side, side)
+    return tuple(int(side) for side in patch_size)
+
+
+def _check_patch_size(patch_size: PatchSize | None, n_features: int, owner: str) -> tuple[int, int, int]:
+    """Return height, width and channels of an atom, guessed where no size is given."""
+    if patch_size is None:
         for channels in (1, 3):
             side = math.isqrt(n_features // channels)
             if side > 0 and channels * side * side == n_features:
                 return side, side, channels
         raise ValueError(
             f"Expected {owner} to have s * s or 3 * s * s features, the size of a square patch, got {n_features}."
-            f" Give {name}=(height, width) or (height, width, 3)."
+            f" Give patch_size=(height, width) or (height, width, 3)."
         )
-    if not _is_shape(patch_shape) or len(patch_shape) not in (2, 3) or (len(patch_shape) == 3 and patch_shape[2] != 3):
-        raise ValueError(f"Expected {name} to be (height, width) or (height, width, 3), got {patch_shape!r}.")
-    height, width = (int(side) for side in patch_shape[:2])
-    channels = 1 if len(patch_shape) == 2 else 3
-    if height < 1 or width < 1 or height * width * channels != n_features:
+    size = square_size(patch_size, n_features) if is_one_size(patch_size) else ()
+    if len(size) not in (2, 3) or (len(size) == 3 and size[2] != 3):
         raise ValueError(
-            f"Expected {name} to multiply to the {n_features} features of {owner}, got {tuple(patch_shape)}."
+            "Expected patch_size to be the side of a square, (height, width) or (height, width, 3),"
+            f" got {patch_size!r}."
         )
+    height, width, channels = (*size, 1)[:3]
+    if height < 1 or width < 1 or height * width * channels != n_features:
+        raise ValueError(f"Expected patch_size to multiply to the {n_features} features of {owner}, got {size}.")
     return height, width, channels
 
 
@@ -360,7 +378,7 @@ def _count_columns(n_columns: int | None, n_atoms: int, shape: tuple[int, int, i
 
 
 def _mosaic(atoms: npt.NDArray[np.float64], shape: tuple[int, int, int], n_columns: int) -> npt.NDArray[np.uint8]:
-    """Return all atoms in one RGBA image: separators around every atom, cells without an atom transparent."""
+    """Return all atoms in one RGBA image, with separators around every atom; cells without an atom are transparent."""
     height, width, channels = shape
     largest = np.abs(atoms).max(axis=1, keepdims=True)
     levels = np.rint(127.5 * (1 + atoms / np.where(largest > 0, largest, 1))).astype(np.uint8)
@@ -380,7 +398,7 @@ def _mosaic(atoms: npt.NDArray[np.float64], shape: tuple[int, int, int], n_colum
 
 
 def _inches(mosaics: Sequence[Array]) -> float:
-    """Return the longer side of the largest mosaic on a new figure."""
+    """Return the length, in inches, of the longer side of the largest mosaic on a new figure."""
     pixels: int = max(max(mosaic.shape[:2]) for mosaic in mosaics)
     return min(max(pixels / PIXELS_PER_INCH, LEAST_INCHES), MOST_INCHES)
 
@@ -394,7 +412,7 @@ def _show(ax: Axes, mosaic: npt.NDArray[np.uint8], title: str | None) -> Axes:
 
 
 def _column(history: Sequence[Mapping[str, Any]], key: str) -> npt.NDArray[np.float64]:
-    """Return one figure of every iteration."""
+    """Return the value of one key for every iteration."""
     if not isinstance(history, Sequence) or isinstance(history, str) or len(history) == 0:
         raise ValueError(
             "Expected history to be a list with a dict for each iteration, at least one, got"
@@ -414,7 +432,7 @@ def _count_use(codes_or_counts: Any) -> Array:
         if codes.ndim != 2:
             raise ValueError(f"Expected sparse {name} to have 2 dimensions, got {codes.ndim}.")
         codes = codes.tocsr()
-        if not codes.has_canonical_format:  # an entry that is stored twice counts once
+        if not codes.has_canonical_format:  # an entry that is stored in several parts counts once
             codes = codes.copy()
             codes.sum_duplicates()
         values, counts = codes.data, np.bincount(codes.indices[codes.data != 0], minlength=codes.shape[1])

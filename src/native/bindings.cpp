@@ -1,4 +1,4 @@
-// The only file that knows Python. Arrays must come with the exact number type; nothing is converted or copied here.
+// The only file that depends on Python. Arrays must have the exact number type; nothing is converted or copied here.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -38,7 +38,7 @@ Buffer<T> aligned_buffer(index_t count) {
     return Buffer<T>(static_cast<T *>(p));
 }
 
-// Scratch of one thread, kept between chunks.
+// Scratch memory of one thread, kept between chunks.
 class Workspace {
   public:
     void *reserve(index_t bytes) {
@@ -74,7 +74,7 @@ const Kernels<T> &kernels_of(const std::string &level) {
         return *found.f64;
 }
 
-// The rows of some views, as the kernels want them.
+// The rows of some views, as the kernels take them.
 template <class T>
 struct ViewRows {
     std::vector<View<T>> laid;
@@ -151,7 +151,7 @@ class Plan {
                                scratch, codes);
     }
 
-    // Views that share atoms but not coefficients; `plans` holds one plan a view.
+    // Views that share atoms but not coefficients; `plans` holds one plan per view.
     static index_t encode_support(const std::vector<const Plan *> &plans, const nb::list &views,
                                   const std::vector<double> &scales, index_t n_nonzero, double tol,
                                   Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
@@ -196,7 +196,7 @@ class Plan {
     Buffer<double> norms_;
 };
 
-// How atoms and views lie in a joint row, with the arrays that say so kept alive by the caller.
+// The layout of atoms and views in joint rows; the caller keeps its arrays alive.
 struct LayoutArgument {
     Layout layout;
 

@@ -1,11 +1,11 @@
-// Which atom a pursuit takes next. The columns pass by once, while they are updated; no second look is needed.
+// The choice of the next atom in a pursuit. It is made while the columns are updated; no second pass is needed.
 #pragma once
 #include "support.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// The column of the largest lane; of equal ones the lowest.
+// The column of the largest lane; of equal lanes, the lowest column.
 template <class T>
 inline index_t column_of_largest(vec<T> score, ivec<T> place) {
     unsigned mask = equal_lanes(score, splat(static_cast<T>(largest_lane(score))));
@@ -41,8 +41,8 @@ struct LargestCorrelation {
     }
 };
 
-// Orthogonal least squares: the largest fall of the squared residual, a^2 / remaining norm. Fractions are compared by
-// cross-multiplication: a division for every atom would cost more than the rest of the step.
+// Orthogonal least squares: the largest decrease of the squared residual, a^2 / remaining norm. Fractions are compared
+// by cross-multiplication: a division for every atom would cost more than the rest of the step.
 template <class T>
 struct LargestFall {
     static constexpr bool kNeedsNorms = true;
@@ -67,7 +67,7 @@ struct LargestFall {
     }
 };
 
-// The best atom that is neither chosen nor barred, or -1: the way out when rounding makes the fast choice useless.
+// The best atom that is neither chosen nor barred, or -1; for cases where rounding makes the fast choice useless.
 template <class T>
 index_t careful_choice(const Dictionary<T> &d, const Support<T> &s, const T *a, const T *norms) {
     index_t best = -1;
@@ -81,7 +81,7 @@ index_t careful_choice(const Dictionary<T> &d, const Support<T> &s, const T *a, 
     return best;
 }
 
-// One signal while it is coded: what it is, what it has, when it is done.
+// The state of one signal while it is coded.
 template <class T, class Choice>
 struct Coding {
     Support<T> *support;
@@ -91,7 +91,7 @@ struct Coding {
     Stop<T> stop;
     double noise;
     Status status;
-    Choice choice;  // has seen the present correlations
+    Choice choice;  // has seen the current correlations
 
     Coding(const Dictionary<T> &d, const Limits &limits, const Arrival &arrival, Support<T> *s, const T *signal,
            T *correlations, T *remaining)
@@ -115,8 +115,8 @@ struct Coding {
     // Tells whether the correlation with atom k is more than rounding error.
     bool heard(index_t k) const { return __builtin_fabs(static_cast<double>(a[k])) > noise; }
 
-    // Takes the next atom; false when the signal is done. `project(k, r)` writes the new row of R and returns what is
-    // left of the atom's squared norm.
+    // Takes the next atom; false when the signal is done. `project(k, r)` writes the new row of R and returns the
+    // remaining squared norm of the atom.
     template <class Project>
     bool take(const Dictionary<T> &d, const Limits &limits, double *residual, Project &&project) {
         index_t k = choice.winner();

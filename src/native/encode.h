@@ -1,4 +1,4 @@
-// A chunk of signals from views to codes: arrive and correlate by blocks, pursue by groups, write in order.
+// Codes a chunk of signals: reads and correlates them in blocks, runs the pursuit in groups, writes codes in order.
 #pragma once
 #include "gram.h"
 #include "gramfree.h"
@@ -14,13 +14,13 @@ class Writer {
     Writer(const Dictionary<T> &d, const Codes<T> &codes) : d_(d), codes_(codes) {}
     index_t written() const { return written_; }
 
-    // A signal that was not coded.
+    // Writes an empty code, for a signal that was not coded.
     void skip(index_t i, const Arrival &arrival, Status status) {
         codes_.counts[i] = 0;
         codes_.energy[i] = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
         codes_.status[i] = status;
     }
-    // A signal whose coefficients are settled.
+    // Writes the code of a signal whose coefficients are final.
     void write(index_t i, const Arrival &arrival, const Support<T> &support, Status status, double energy) {
         bool fits;
         const index_t n =
@@ -77,7 +77,7 @@ class Encoder {
     }
 
   private:
-    // As many signals as keep their correlations within the method's bytes, in whole tiles.
+    // Signals per block: as many whole tiles as keep their correlations within the method's bytes, at most 8 tiles.
     static index_t block_size(const Dictionary<T> &d) {
         const index_t fit = Method::kBlockBytes / (d.stride * static_cast<index_t>(sizeof(T))) / kTileRows;
         return kTileRows * (fit < 1 ? 1 : fit > 8 ? 8 : fit);
@@ -92,7 +92,7 @@ class Encoder {
         return kLimit;
     }
 
-    // Signals first..first+n-1 of the block that starts at signal `start`.
+    // Codes signals first..first+n-1 of the block that starts at signal `start`.
     void code_group(index_t start, index_t first, index_t n, const int *stop, Writer<T> &writer) {
         index_t n_working = 0;
         for (index_t i = 0; i < n; ++i) {

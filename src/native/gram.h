@@ -9,7 +9,7 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// N vectors of columns, from `column` on, of step m: the new row of P, the correlations, the remaining norms.
+// Does step m for N vectors of columns, from `column` on: the new row of P, the correlations, the remaining norms.
 template <class T, int N, class Choice>
 inline void advance_columns(index_t m, const T *r, T inverse_pivot, T z, index_t column, const T *gram_row, T *block,
                             T *a, T *norms, Choice &choice) {
@@ -36,12 +36,12 @@ inline void advance_columns(index_t m, const T *r, T inverse_pivot, T z, index_t
     }
 }
 
-// What one signal needs beside its Coding.
+// What one signal needs in addition to its Coding.
 template <class T>
 struct GramSignal {
     Support<T> support;
     index_t limit;
-    T *rows;   // P, in column blocks: block b holds its columns of all rows, so that one block is one stream
+    T *rows;   // P, in column blocks: block b holds its columns of all rows, so that a block is read in sequence
     T *norms;  // remaining squared norms (OLS)
 
     GramSignal(Arena &arena, const Dictionary<T> &d, const Limits &limits)
@@ -67,7 +67,8 @@ struct GramSignal {
         return T(1) - (sum0 + sum1);
     }
 
-    // The step after an atom was taken: its row of P, and what it takes away from the correlations and norms.
+    // Updates the state after an atom was taken: computes its row of P, and subtracts it from the correlations and
+    // norms.
     template <class Choice>
     void advance(const Dictionary<T> &d, const T *gram_row, T *a, T *remaining, Choice &choice) const {
         constexpr int width = kBlockWidth<T>;
@@ -94,8 +95,8 @@ struct GramMethod {
         gram_row = arena.take<T>(d.gram ? 0 : d.stride);
         atom = arena.take<T>(d.gram ? 0 : d.n_features);
     }
-    // Signals that take their steps together: while one waits for its choice, the others keep the vector units busy.
-    // Their rows must stay in the L1 cache.
+    // Signals that advance together, step by step: while one waits for its choice, the others keep the vector units
+    // busy. Their rows must stay in the L1 cache.
     static index_t group_size(const Dictionary<T> &d, const Limits &limits, index_t) {
         const index_t fit = (16 << 10) / (limits.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
         return fit < 1 ? 1 : fit > 4 ? 4 : fit;

@@ -8,7 +8,7 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// What one signal needs beside its Coding.
+// What one signal needs in addition to its Coding.
 template <class T>
 struct GramFreeSignal {
     Support<T> support;
@@ -21,8 +21,8 @@ struct GramFreeSignal {
         norms = arena.take<T>(limits.pursuit == kOls ? d.stride : 0);
     }
 
-    // Writes what is orthogonal of atom k to the next row of the basis. Two rounds of Gram-Schmidt: one loses
-    // orthogonality to atoms that almost depend on each other.
+    // Writes the part of atom k that is orthogonal to the basis to its next row. Gram-Schmidt runs twice: one round
+    // loses orthogonality if atoms are almost dependent.
     T project(const Dictionary<T> &d, index_t k, T *r) const {
         const index_t m = support.size;
         T *q = basis + m * d.n_features;
@@ -64,7 +64,7 @@ struct GramFreeMethod {
         for (index_t w = 0; w < n; ++w) absorb(d, rows + w * d.stride, codings[working[w]]);
     }
 
-    // Folds a new row of P into the correlations and remaining norms.
+    // Updates the correlations and remaining norms with a new row of P.
     static void absorb(const Dictionary<T> &d, const T *row, Coding<T, Choice> &coding) {
         const T z = coding.support->projection[coding.support->size - 1];
         Choice choice;

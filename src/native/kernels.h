@@ -1,8 +1,8 @@
-// What the kernels offer, without a word about Python or instruction sets.
+// The interface of the kernels, independent of Python and of instruction sets.
 //
 // Inside the kernels there are no views: a signal is the row of its views side by side, view v multiplied by
 // sqrt(w_v), and an atom is the same row of the dictionaries divided by its norm. Ordinary OMP on these rows is
-// the joint OMP of the views. The rows of a few signals at a time are made in scratch; the whole never exists.
+// the joint OMP of the views. Only the rows of a few signals at a time are built, in scratch memory.
 #pragma once
 #include <cstdint>
 
@@ -38,7 +38,7 @@ struct Dictionary {
     const T *panels;      // stride / panel_width panels of (n_features, panel_width)
     const T *gram;        // (n_atoms, stride), or null: rows are then computed when they are needed
     const double *norms;  // of the atoms before they were normalised
-    bool ordinary_norms;  // every norm can be divided by without care
+    bool ordinary_norms;  // division by any norm neither overflows nor underflows
 };
 
 enum Pursuit : int { kOmp = 0, kOls = 1 };
@@ -46,7 +46,7 @@ enum Method : int { kGram = 0, kGramFree = 1 };
 
 struct Limits {
     index_t n_nonzero;  // at most this many atoms; at least 1, at most min(n_atoms, n_features)
-    double tol;         // squared residual to stop at; negative: none
+    double tol;         // squared residual to stop at; negative for no tolerance
     Pursuit pursuit;
     Method method;
 };
@@ -61,7 +61,7 @@ struct Codes {
     std::uint8_t *status;
 };
 
-// The views that one code explains, side by side as everywhere here, but not scaled by their weights.
+// The layout of joint rows: views side by side, as everywhere here, but not scaled by their weights.
 struct Layout {
     index_t n_views;
     const index_t *starts;  // n_views + 1 first columns
@@ -84,7 +84,7 @@ template <class T>
 struct Kernels {
     index_t panel_width;
 
-    // Lays n_atoms rows of unit norm (contiguous, n_features long) out in panels.
+    // Copies n_atoms rows of unit norm (contiguous, n_features long) into panels.
     void (*pack)(index_t n_atoms, index_t n_features, const T *atoms, T *panels);
 
     // Rows start..stop-1 of the Gram matrix, each dictionary.stride long.
@@ -96,7 +96,7 @@ struct Kernels {
                       const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes);
     index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Limits &limits);
 
-    // The same for views that share the atoms but not the coefficients: one dictionary a view. Coefficients of view v
+    // The same for views that share the atoms but not the coefficients: one dictionary per view. Coefficients of view v
     // go to values[v]. `limits.method` is kGram.
     index_t (*encode_support)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits, index_t n,
                               const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes,
@@ -113,7 +113,7 @@ struct Kernels {
     void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);
 
     // One sweep of the paper's update over atoms first..last-1. Changes atoms, the coefficients and the residual
-    // (n_samples, n_features) of all views. With `mean`, an atom that nobody uses becomes the mean residual.
+    // (n_samples, n_features) of all views. With `mean`, an unused atom becomes the mean residual.
     void (*sequential)(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean,
                        const Columns<T> &codes, T *scratch, T *residual, T *atoms);
 };

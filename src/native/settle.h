@@ -1,9 +1,9 @@
-// Coefficients that keep what the pursuit says of them.
+// Coefficients whose residual is as small as the pursuit claims.
 //
 // Atoms that almost depend on each other get large coefficients of both signs, and the rounding errors of their factor
-// grow with these: the residual may then be larger than the running one, even larger than the signal. Where
-// coefficients are large the residual itself is computed and the coefficients are refined by it (corrected semi-normal
-// equations). If that is not enough, atoms taken last go.
+// grow with these: the residual may then be larger than the running one, even larger than the signal. If coefficients
+// are large, the residual itself is computed and used to refine them (corrected semi-normal equations). If that is not
+// enough, the atoms taken last are dropped.
 #pragma once
 #include "support.h"
 
@@ -20,11 +20,11 @@ class Settlement {
         diagonal_ = arena.take<T>(limit);
     }
     double *residual() const { return residual_; }
-    // How many atoms the coefficients of the last settlement are for; those after them have coefficient 0.
+    // Number of atoms that the last call of settle() kept; those taken after them have coefficient 0.
     index_t n_trusted() const { return n_trusted_; }
 
-    // Solves for the coefficients; returns the squared residual, which the pursuit says is `claimed`. Where that is not
-    // so, atoms go until it is, and of all these supports the one with the smallest residual is kept.
+    // Solves for the coefficients; returns the squared residual, which the pursuit says is `claimed`. If it is larger,
+    // atoms are dropped until it is not, and of all these supports the one with the smallest residual is kept.
     double settle(const Dictionary<T> &d, Support<T> &s, const T *x, double signal_energy, double claimed) {
         n_trusted_ = s.size;
         s.solve();
@@ -54,13 +54,13 @@ class Settlement {
         return !(sum <= kLargeCoefficients<T> * signal_energy);
     }
 
-    // Improves the coefficients as long as that halves the error that can go; returns the squared residual.
+    // Refines the coefficients as long as each round halves the squared residual; returns the squared residual.
     double refine(const Dictionary<T> &d, Support<T> &s, const T *x) {
         double energy = s.residual_energy(d, x, residual_);
         for (int round = 0; round < 4; ++round) {
             correct(d, s);
             const double now = s.residual_energy(d, x, residual_);
-            if (now >= energy) {  // no better: as it was
+            if (now >= energy) {  // no better: undo this round
                 for (index_t j = 0; j < s.size; ++j) s.coefficients[j] = before_[j];
                 return energy;
             }
@@ -71,7 +71,7 @@ class Settlement {
         return energy;
     }
 
-    // Adds to the coefficients what explains the residual.
+    // Adds to the coefficients the solution for the residual.
     void correct(const Dictionary<T> &d, Support<T> &s) const {
         constexpr index_t width = kPanelWidth<T>;
         for (index_t i = 0; i < s.size; ++i) {

@@ -1,4 +1,4 @@
-// Signals on their way in: views side by side in scratch, checked, and scaled where their size would overflow.
+// Input of signals: views side by side in scratch memory, checked, and scaled if they would over- or underflow.
 #pragma once
 #include "simd.h"
 
@@ -10,7 +10,7 @@ struct Precision;
 template <>
 struct Precision<float> {
     static constexpr double epsilon = 0x1p-23;
-    // Squared norms outside this range are brought to about 1 first: squares of correlations must not over- or
+    // Squared norms outside this range are scaled to about 1 first: squares of correlations must not over- or
     // underflow.
     static constexpr double smallest_energy = 1e-10, largest_energy = 1e20;
 };
@@ -20,18 +20,19 @@ struct Precision<double> {
     static constexpr double smallest_energy = 1e-100, largest_energy = 1e100;
 };
 
-// Constants that the slow twin (coupledict/_reference.py) shares.
+// Constants of the pursuit; the slow twin (tests/twins.py) shares the guards.
 template <class T>
 constexpr double kPivotGuard = 1000 * Precision<T>::epsilon;  // an atom with less of its squared norm left is dependent
-// Orthogonal least squares divides by what is left of an atom, and so does the rounding error. It takes atoms with less
-// than this only when no others help; without this, its float32 codes of photographs can be worse than none.
+// Orthogonal least squares divides by the remaining norm of an atom, which amplifies rounding errors. It takes atoms
+// with less than this only when no others help; without this guard, its float32 codes of photographs can be worse than
+// none.
 template <class T>
 constexpr double kCautiousGuard = 1e5 * Precision<T>::epsilon;
 // Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which the residual
 // is checked: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
 template <class T>
 constexpr double kLargeCoefficients = sizeof(T) == 4 ? 400 : 1e8;
-// What the squared residual may be above the running one, relative to the squared norm of the signal: the running one
+// How far the squared residual may exceed the running one, relative to the squared norm of the signal: the running one
 // is a difference of rounded numbers.
 template <class T>
 constexpr double kTrustedShare = 100 * Precision<T>::epsilon;
@@ -44,7 +45,7 @@ inline double noise_share(index_t n_features) {
     return Precision<T>::epsilon * (8 + 0.5 * __builtin_sqrt(static_cast<double>(n_features)));
 }
 
-// What is known of a signal before its coding.
+// What is known about a signal before it is coded.
 struct Arrival {
     double energy;  // squared norm, after scaling
     int exponent;   // the signal was multiplied by 2^-exponent
@@ -82,7 +83,7 @@ Arrival rescale(index_t n, T *x) {
     return {squared_norm(n, x), exponent, true};
 }
 
-// Lays signal `row` of every view side by side in x.
+// Copies signal `row` of every view to x, side by side.
 template <class T>
 void lay_out(index_t n_views, const View<T> *views, index_t row, T *x) {
     for (index_t v = 0; v < n_views; ++v) {

@@ -1,7 +1,7 @@
 // The vectors of the instruction set this file is compiled for.
 //
 // Everything here lives in a namespace named after the instruction set and uses no function of the standard library:
-// a shared inline function could otherwise be kept by the linker in its AVX-512 copy, for machines that have none.
+// otherwise the linker could keep the AVX-512 copy of a shared inline function, also for machines without AVX-512.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -140,7 +140,7 @@ inline auto largest_lane(V v) {
 }
 #endif
 
-// Inner product with sixteen running sums, so that it vectorises without reordering behind the programmer's back.
+// Inner product with sixteen running sums: it vectorises, and the order of its sums is fixed.
 template <class T>
 T dot(index_t n, const T *x, const T *y) {
     constexpr int lanes = 16;
@@ -156,8 +156,8 @@ T dot(index_t n, const T *x, const T *y) {
 
 inline index_t round_up(index_t n, index_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Hands out aligned pieces of one scratch buffer; with a null buffer it only counts, so that the size needed and the
-// layout come from the same lines.
+// Hands out aligned pieces of one scratch buffer; with a null buffer it only counts, so that the same code gives the
+// needed size and the layout.
 class Arena {
   public:
     explicit Arena(void *buffer) : base_(static_cast<char *>(buffer)) {}

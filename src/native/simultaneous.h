@@ -1,7 +1,7 @@
 // Simultaneous orthogonal matching pursuit: views that share their atoms, each with coefficients of its own.
 //
-// Every view is a pursuit from its own Gram matrix; what they share is the choice, the largest sum over the views of
-// squared correlations, and the end.
+// Every view runs a pursuit with its own Gram matrix. Views share the choice of atoms, the largest sum over the views
+// of squared correlations, and the stopping rule.
 #pragma once
 #include "gram.h"
 #include "settle.h"
@@ -9,7 +9,7 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// Sees nothing: the choice is made over all views together.
+// Ignores the columns of one view: the choice is made over all views together.
 template <class T>
 struct NoChoice {
     static constexpr bool kNeedsNorms = false;
@@ -129,8 +129,8 @@ class SupportEncoder {
         return best;
     }
 
-    // Takes atom k in every view; false where it depends on the chosen ones in all of them. A view in which it depends
-    // on them, or is zero, gives it no coefficient.
+    // Takes atom k in every view; false where it depends on the chosen ones in all of them. In a view in which it
+    // depends on them, or is zero, its coefficient is 0.
     bool take(index_t k, double *energy) {
         bool any = false;
         for (index_t v = 0; v < n_views_; ++v) {

@@ -17,8 +17,8 @@ struct Support {
     T *inverse_diagonal;
     T *projection;          // z
     T *coefficients;        // of the unit-norm atoms, once solve() has run
-    std::uint64_t *chosen;  // one bit an atom
-    std::uint64_t *barred;  // one bit an atom; set for atoms that depend on those chosen
+    std::uint64_t *chosen;  // one bit per atom
+    std::uint64_t *barred;  // one bit per atom; set for atoms that depend on those chosen
     bool any_barred;
     std::int32_t *slot;  // atom -> place in `atoms`, where chosen
     index_t n_words;
@@ -55,7 +55,7 @@ struct Support {
         projection[size] = z;
         ++size;
     }
-    // Gives back the atoms taken after the first n.
+    // Drops the atoms taken after the first n.
     void shorten(index_t n) {
         for (; size > n; --size) chosen[atoms[size - 1] / 64] &= ~(std::uint64_t(1) << (atoms[size - 1] % 64));
     }
@@ -81,8 +81,8 @@ struct Support {
     }
 };
 
-// The running squared residual, and when it is small enough. It is kept by subtraction, so near tol it may be wrong by
-// its rounding error, which grows with the worst pivot; there the residual itself is computed.
+// The running squared residual, and the stopping rule. The residual is updated by subtraction; its rounding error grows
+// as the smallest pivot shrinks. Within this error of tol, the residual itself is computed.
 template <class T>
 struct Stop {
     double energy, tol, band, least_pivot = 1;
@@ -119,7 +119,7 @@ index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, s
             const T c = s.coefficients[s.slot[k]];
             indices[n] = static_cast<std::int32_t>(k);
             if (d.norms[k] == 0) {
-                values[n] = 0;  // an atom that is zero in this view, taken for the sake of another
+                values[n] = 0;  // an atom that is zero in this view, taken because of another view
             } else if (plain) {
                 values[n] = static_cast<T>(static_cast<double>(c) / d.norms[k]);
             } else {

@@ -1,4 +1,4 @@
-// How atoms change: sums over codes, and the two rank-1 updates that use them.
+// Atom updates: sums over codes, and two rank-1 updates.
 #pragma once
 #include "signals.h"
 
@@ -30,8 +30,8 @@ void accumulate(index_t n, index_t n_views, const View<T> *views, const std::int
     }
 }
 
-// Writes `fresh`, normalised, to `atom`. A view in which it vanishes keeps its old atom, for it has no direction there.
-// Returns false, and changes nothing, where it vanishes altogether.
+// Writes `fresh`, normalised, to `atom`. A view in which it vanishes keeps its old atom, because it has no direction
+// there, unless norms are joint. Returns false, and changes nothing, where it vanishes altogether.
 template <class T>
 bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
     double joint = 0;

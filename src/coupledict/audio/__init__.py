@@ -1,4 +1,4 @@
-"""Speech: wide-band signals from narrow-band ones, and how near they are to the truth."""
+"""Speech: extend narrow-band signals to wide-band ones, and measure how close these are to the truth."""
 
 from ._bandwidth import BandwidthExtension
 from ._metrics import log_spectral_distance

@@ -1,9 +1,8 @@
-"""Bandwidth extension as an estimator: wide-band speech in, a model that makes narrow-band speech wide out."""
+"""Bandwidth extension as an estimator: it learns from wide-band speech and extends narrow-band speech."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import as_file, files
 from typing import Any, Self
@@ -13,36 +12,47 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._base import generator
-from .._ensemble import fit_many, seeds
-from .._learner import CoupledDictionaryLearning
-from .._passes import one_blas_thread
-from .._views import Array, check_count
+from ..estimators.coupled import CoupledDictionaryLearning
+from ..estimators.ensemble import fit_many, restore_learner, seeds
+from ..estimators.running import RunMixin
+from ..estimators.saving import SavedMixin
+from ..files.models import JSON
+from ..files.packing import pack_half, unpack_half
+from ..files.state import ModelState, check_file_count, make_estimator
+from ..foundation.arrays import Array
+from ..foundation.checks import check_count, check_counts, make_generator
+from ..foundation.progress import Callback, Meter
+from ..learning.fitted import FittedDictionaries
+from ..parallel.blas import one_blas_thread
+from ..parallel.jobs import count_jobs
 from . import _frames
+from ._bands import Bands, check_number, check_tensors
+from ._files import Reader, check_output, write_blocks
 from ._frames import FIRST_HIGH, HOP, LENGTH, N_HIGH, NARROW_RATE, RATE, SILENT, Floats, Window, decibels
 from ._metrics import floor_of, frame_distances
+from ._prediction import HighBandPredictor
 from ._signals import check_rate, check_signal, check_signals, store
-from ._synthesis import expand, find_expansion, loudest, overlap_add, shape
+from ._synthesis import expand, find_expansion, overlap_add, shape
 
-CONSTANT = 0.5  # a feature that never changes, over the root mean square of the norm of the others
-LEAST_VARIANCE = 1e-6  # relative; directions with less are rounding
 OVERLAP = LENGTH // HOP // 2  # frames on either side that reach into a window
-TRIAL_DICTIONARIES = 2  # enough to see how much predictions must be spread
-N_ITER = 8  # more iterations fit the speakers of the training, not others
+TRIAL_DICTIONARIES = 2  # enough to estimate the expansion
+QUARTERS = 4
+ARRAYS = ("low_mean", "projection", "high_mean", "basis")
+NUMBERS = ("ceiling", "constant", "expansion")
 
 
-class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
-    """Widen narrow-band speech (8 kHz) to wide-band (16 kHz), with the high band that speech usually has.
+class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
+    """Extend narrow-band speech (8 kHz) to wide-band speech (16 kHz), with a predicted high band.
 
-    A frame of speech is seen as the log-spectrum of its narrow band beside those of its neighbours (view 0) and as the
-    log-spectrum of its high band, 4 to 8 kHz (view 1). Coupled dictionaries of both views are learned from wide-band
-    speech. The narrow band is coded over its dictionary alone, and the code, over the other one refitted to such codes,
-    is the high band; several dictionaries that differ in their random start are averaged. The fine structure is that of
-    the narrow band mirrored at 4 kHz, as old codecs do it [2]_, shaped by the predicted spectrum. What is below 4 kHz
-    stays as it is.
+    A frame of speech has two views: the log-spectra of the narrow band of the frame and of its neighbours (view 0), and
+    the log-spectrum of its high band, 4 to 8 kHz (view 1). Coupled dictionaries [1]_ of both views are learned from
+    wide-band speech. To predict the high band, the narrow band is coded over its dictionary alone, and the code is
+    multiplied by the other dictionary, refitted to such codes; the predictions of several dictionaries that differ in
+    their random start are averaged. The fine structure is that of the narrow band mirrored at 4 kHz, as in old codecs
+    [2]_, shaped by the predicted spectrum. The band below 4 kHz is not changed.
 
-    Log-spectra are taken relative to the loudest frame within 0.64 s, so what comes out does not depend on the level of
-    a recording: a signal twice as strong gives a signal twice as strong.
+    Log-spectra are taken relative to the loudest frame within 0.64 s, so the level of a recording does not matter: an
+    input twice as strong gives an output twice as strong.
 
     Parameters
     ----------
@@ -51,36 +61,39 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
     n_nonzero_coefs : int, default=4
         Atoms in the code of a frame.
     context : int, default=2
-        Neighbours on each side of a frame, 16 ms apart, that its narrow band is seen with; 0 for none.
+        Neighbours on each side of a frame, 16 ms apart, that view 0 includes; 0 for none.
     n_features : int, default=40
         Principal components that the narrow band is reduced to.
     n_details : int, default=16
         Principal components that the high band is reduced to. More only make larger models.
     n_dictionaries : int, default=16
         Dictionaries whose predictions are averaged; 16 are 0.1 dB better than 4.
-    n_samples : int, default=100000
-        Most frames to learn from, drawn at random where there are more; 100,000 are 13 minutes of speech.
-    n_jobs : int, optional
-        Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
+    max_samples : int, default=100000
+        Most frames to learn from, drawn at random if there are more; 100,000 are 13 minutes of speech.
+    max_iter : int, default=8
+        Iterations of dictionary learning; more of them fit the speakers of the training, not others.
+    n_jobs, verbose
+        As in :class:`coupledict.CoupledDictionaryLearning`.
     random_state : int, RandomState, Generator or None
         Source of the choice of frames and of the start of learning.
-    verbose : int, default=0
-        1 shows progress.
+    callback : callable, optional
+        Called with a :class:`coupledict.Progress` after iterations of `fit`, and while a signal is extended. A true
+        return value stops the work by :class:`coupledict.StoppedByCallback`.
 
     Attributes
     ----------
     learners_ : list of CoupledDictionaryLearning
         The coupled dictionaries; view 0 is the narrow band, view 1 the high band.
     low_mean_, projection_ : arrays of shape (n_low,) and (n_low, n_features)
-        Mean of the log-spectra of narrow bands, and the map from there to view 0.
+        Mean of the log-spectra of narrow bands, and the map from log-spectra minus this mean to view 0.
     high_mean_, basis_ : arrays of shape (129,) and (n_details, 129)
-        Mean of the log-spectra of high bands, and the map from view 1 to there.
+        Mean of the log-spectra of high bands, and the map from view 1 to log-spectra minus this mean.
     constant_ : float
         Last feature of view 0, the same for all frames.
     ceiling_ : float
-        Level in dB that no frame of the high band is given more of.
+        Highest level in dB of a frame of the high band.
     expansion_ : float
-        By how much predictions are spread around their mean, so that the high band has the energy it should have.
+        Factor by which predictions are spread around their mean, so that the high band has the right energy.
     n_samples_ : int
         Frames learned from.
 
@@ -91,8 +104,8 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Dictionaries work in float32, signals in float64. Memory does not depend on the length of a signal, but for the
-    signal itself; :meth:`extend_file` and :meth:`extend_blocks` do not even hold that.
+    Dictionaries work in float32, signals in float64. Apart from the signal itself, memory does not depend on the length
+    of a signal; :meth:`extend_file` and :meth:`extend_blocks` do not hold the whole signal either.
 
     References
     ----------
@@ -120,33 +133,30 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         n_features: int = 40,
         n_details: int = 16,
         n_dictionaries: int = 16,
-        n_samples: int = 100_000,
+        max_samples: int = 100_000,
+        max_iter: int = 8,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        callback: Callback | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.context = context
-        self.n_features = n_features
-        self.n_details = n_details
-        self.n_dictionaries = n_dictionaries
-        self.n_samples = n_samples
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        self._set_run(n_jobs, random_state, verbose, callback)
+        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.n_features, self.n_details = n_features, n_details
+        self.context, self.n_dictionaries = context, n_dictionaries
+        self.max_samples, self.max_iter = max_samples, max_iter
 
-    def fit(self, signals: Sequence[npt.ArrayLike], y: object = None, *, sampling_rate: int = RATE) -> Self:
-        """Learn from wide-band speech; the narrow-band side is made here.
+    def fit(self, X: Sequence[npt.ArrayLike], y: object = None, *, sampling_rate: int = RATE) -> Self:
+        """Learn from wide-band speech; `fit` makes the narrow-band signals itself.
 
         Parameters
         ----------
-        signals : list of arrays of shape (n_samples,) or (n_samples, n_channels)
-            Speech at 16 kHz, as it shall sound. Levels may differ from one to the next.
+        X : list of arrays of shape (n_samples,) or (n_samples, n_channels)
+            Speech at 16 kHz, as results should sound. Levels may differ between signals.
         y : ignored
             Accepted for pipelines.
         sampling_rate : int, default=16000
-            Of the signals; must be 16000, and is asked for so that other rates do not pass unnoticed.
+            Sampling rate of the signals; must be 16000. Give the rate of your data, so that a wrong one is noticed.
 
         Returns
         -------
@@ -154,59 +164,78 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         check_rate(sampling_rate, RATE, "signals to learn from")
-        rng = generator(self.random_state)
-        low, high = self._samples(check_signals(signals), rng)
-        self.n_samples_ = len(low)
-        if self.n_samples_ < self.n_components:
+        rng = make_generator(self.random_state)
+        low, high = self._samples(check_signals(X), rng)
+        if len(low) < self.n_components:
             raise ValueError(
                 f"Expected signals with at least n_components={self.n_components} frames that are not silent, got"
-                f" {self.n_samples_} (125 a second). Use more speech, or fewer components."
+                f" {len(low)} (125 per second). Use more speech, or fewer components."
             )
         with one_blas_thread():
-            self.low_mean_, self.projection_ = _standard(low, self.n_features)
-            self.high_mean_, self.basis_ = _principal(high, self.n_details)
-            self.ceiling_ = loudest(high)
-            features = (low - self.low_mean_) @ self.projection_
-            self.constant_ = CONSTANT * float(np.sqrt(np.mean(np.sum(features**2, axis=1))))
-            views = [self._view(low), (high - self.high_mean_) @ self.basis_.T]
-        if self.verbose:
-            print(f"Learning {self.n_dictionaries} dictionaries from {self.n_samples_:,} frames.", file=sys.stderr)
-        learners = [self._learner(seed) for seed in seeds(rng, self.n_dictionaries)]
-        self.learners_ = fit_many(learners, views, self.n_jobs)
-        self.expansion_ = self._find_expansion(views, high, rng)
+            bands = Bands.learn(low, high, self.n_features, self.n_details)
+            views = [bands.narrow_view(low), bands.high_view(high)]
+        with self._watched() as told:
+            n_fits = self.n_dictionaries + (self._n_trials(len(high)) * QUARTERS)
+            meter = Meter(told, "learning", n_fits * self.max_iter)
+            count = None if told is None else lambda progress: meter.advance()
+            learners = fit_many(self._learners(rng, self.n_dictionaries), views, self.n_jobs, count)
+            expansion = self._find_expansion(bands, views, high, rng, count)
+        self._keep(bands, learners, expansion, len(low))
         return self
 
-    def _find_expansion(self, views: list[Array], high: Array, rng: np.random.Generator) -> float:
-        """Return how much predictions must be spread: found on each quarter of the frames, learned from the others.
+    def _n_trials(self, n_frames: int) -> int:
+        """Return how many dictionaries are tried on each quarter of the frames; 0 if the others have too few."""
+        enough = n_frames - -(-n_frames // QUARTERS) >= self.n_components
+        return min(self.n_dictionaries, TRIAL_DICTIONARIES) if enough else 0
+
+    def _find_expansion(
+        self, bands: Bands, views: list[Array], high: Array, rng: np.random.Generator, told: Callback | None
+    ) -> float:
+        """Return the expansion, from predictions of each quarter of the frames by dictionaries learned from the others.
 
         Quarters are in the order of the signals, so that few voices are in more than one.
         """
-        quarters = np.array_split(np.arange(len(high)), 4)
-        if len(high) - len(quarters[0]) < self.n_components:
+        n_trials = self._n_trials(len(high))
+        if not n_trials:
             return 1.0
         predicted = np.empty_like(views[1])
-        for own in quarters:
-            learners = [self._learner(seed) for seed in seeds(rng, min(self.n_dictionaries, TRIAL_DICTIONARIES))]
-            fitted = fit_many(learners, [np.delete(view, own, axis=0) for view in views], self.n_jobs)
+        for own in np.array_split(np.arange(len(high)), QUARTERS):
+            others = [np.delete(view, own, axis=0) for view in views]
+            fitted = fit_many(self._learners(rng, n_trials), others, self.n_jobs, told)
             predicted[own] = np.mean([learner.predict([views[0][own], None], view=1) for learner in fitted], axis=0)
         with one_blas_thread():
-            spectra = predicted @ self.basis_ + self.high_mean_
-        return find_expansion(spectra, high, self.high_mean_, self.ceiling_)
+            spectra = bands.spectra(predicted)
+        return find_expansion(spectra, high, bands.high_mean, bands.ceiling)
 
-    def _learner(self, seed: int | None) -> CoupledDictionaryLearning:
-        return CoupledDictionaryLearning(
-            self.n_components,
-            n_nonzero_coefs=self.n_nonzero_coefs,
-            max_iter=N_ITER,
-            view_weights="balanced",
-            random_state=seed,
-        )
+    def _learners(self, rng: np.random.Generator, n: int) -> list[CoupledDictionaryLearning]:
+        return [CoupledDictionaryLearning(**self._settings(), random_state=seed) for seed in seeds(rng, n)]
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the parameters of a learner."""
+        return {
+            "n_components": self.n_components,
+            "n_nonzero_coefs": self.n_nonzero_coefs,
+            "max_iter": self.max_iter,
+            "view_weights": "balanced",
+        }
+
+    def _keep(self, bands: Bands, learners: list[CoupledDictionaryLearning], expansion: float, n_samples: int) -> None:
+        """Set all fitted attributes in one step, so that an interrupt leaves either all of them or none."""
+        arrays = {f"{name}_": getattr(bands, name) for name in (*ARRAYS, "constant", "ceiling")}
+        self.__dict__.update(arrays, learners_=learners, expansion_=expansion, n_samples_=n_samples)
+
+    @property
+    def _bands(self) -> Bands:
+        return Bands(self.low_mean_, self.projection_, self.high_mean_, self.basis_, self.constant_, self.ceiling_)
+
+    def _predictor(self) -> HighBandPredictor:
+        return HighBandPredictor(self._bands, self.learners_, count_jobs(self.n_jobs))
 
     def _samples(self, signals: list[Floats], rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return the log-spectra of both bands: all frames that are not silent, or as many as are wanted of them."""
+        """Return the log-spectra of both bands: of all frames, or of a random choice, without the silent ones."""
         total = sum(_frames.count(signal.size) for signal in signals)
         wanted = np.ones(total, bool)
-        wanted[rng.permutation(total)[self.n_samples :]] = False
+        wanted[rng.permutation(total)[self.max_samples :]] = False
         low: list[Array] = [np.empty((0, self._n_low), np.float32)]
         high: list[Array] = [np.empty((0, N_HIGH), np.float32)]
         start = 0
@@ -228,36 +257,39 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         frames = window.around(self.context, more)
         return _frames.low_band(window.spectrum[frames], window.level[frames], self.context)
 
-    def _view(self, low: Array) -> Array:
-        """Return view 0: principal components of the narrow band, and a constant.
-
-        Without the constant a code could only scale what is predicted; with it, codes are nearly weighted means, and
-        go less astray for voices that are unlike those of the training (0.2 dB).
-        """
-        features = (low - self.low_mean_) @ self.projection_
-        return np.hstack([features, np.full((len(features), 1), self.constant_, np.float32)])
-
     def _analyse(self, blocks: Iterable[Floats]) -> Iterator[list[Window]]:
         """Yield windows of a narrow-band signal, one for each channel."""
         for window, n in _frames.windows(blocks, *_frames.size_and_border(self.context)):
             channels = window.reshape(len(window), -1).T
             yield [_frames.analyse(np.ascontiguousarray(channel), n, self.context) for channel in channels]
 
-    def _predict(self, window: Window, more: int = 0) -> Array:
-        """Return the log-spectra of the high band over the level, for a window and some more frames on both sides."""
-        with one_blas_thread():
-            narrow = self._view(self._low_band(window, more))
-            found = np.zeros((len(narrow), len(self.basis_)), np.float32)
-            for learner in self.learners_:
-                found += learner.set_params(n_jobs=self.n_jobs).predict([narrow, None], view=1)
-            return np.asarray((found / len(self.learners_)) @ self.basis_ + self.high_mean_)
-
-    def _extend(self, window: Window) -> Floats:
+    def _extend(self, window: Window, predictor: HighBandPredictor) -> Floats:
         """Return the samples of a window with a high band."""
         frames = window.around(0, OVERLAP)
-        high = expand(self._predict(window, OVERLAP), self.high_mean_, self.ceiling_, self.expansion_)
+        predicted = predictor.predict(self._low_band(window, OVERLAP))
+        high = expand(predicted, self.high_mean_, self.ceiling_, self.expansion_)
         samples = overlap_add(shape(window.spectrum[frames], window.level[frames], high))
         return window.samples + samples[LENGTH : LENGTH + window.samples.size]
+
+    def _widen(self, blocks: Iterable[npt.ArrayLike], n_samples: int | None = None) -> Iterator[Floats]:
+        """Yield a signal that comes in blocks, extended; `n_samples` is its length, if known."""
+        shapes: list[tuple[int, ...]] = []
+
+        def checked() -> Iterator[Floats]:
+            for number, block in enumerate(blocks):
+                array = check_signal(block, f"block {number}")
+                shapes[1:] = [array.shape[1:]]
+                if shapes[0] != shapes[-1]:
+                    raise ValueError(f"Expected blocks of one shape but for their lengths, got another at {number}.")
+                yield array.astype(np.float64)
+
+        predictor = self._predictor()
+        with self._watched() as told:
+            meter = Meter(told, "widening", n_samples)
+            for windows in self._analyse(checked()):
+                wide = np.stack([self._extend(window, predictor) for window in windows], axis=-1)
+                meter.advance(len(wide) // 2)
+                yield wide.reshape(len(wide), *shapes[0])
 
     def extend_blocks(self, blocks: Iterable[npt.ArrayLike]) -> Iterator[Floats]:
         """Widen a signal that comes in blocks, in memory that does not depend on its length.
@@ -273,22 +305,11 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         Yields
         ------
         array of shape (n_samples,) or (n_samples, n_channels), float64
-            Wide-band speech at 16 kHz, in blocks of other sizes; together twice as many samples as came.
+            Wide-band speech at 16 kHz, in blocks of other sizes; twice as many samples as the input in total.
         """
         check_is_fitted(self, "learners_")
-        shapes: list[tuple[int, ...]] = []
-
-        def checked() -> Iterator[Floats]:
-            for number, block in enumerate(blocks):
-                array = check_signal(block, f"block {number}")
-                shapes[1:] = [array.shape[1:]]
-                if shapes[0] != shapes[-1]:
-                    raise ValueError(f"Expected blocks of one shape but for their lengths, got another at {number}.")
-                yield array.astype(np.float64)
-
-        for windows in self._analyse(checked()):
-            wide = np.stack([self._extend(window) for window in windows], axis=-1)
-            yield wide.reshape(len(wide), *shapes[0])
+        self._check_parameters()
+        yield from self._widen(blocks)
 
     def extend(self, signal: npt.ArrayLike, *, sampling_rate: int = NARROW_RATE) -> Array:
         """Return a narrow-band signal with a high band.
@@ -298,23 +319,24 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         signal : array of shape (n_samples,) or (n_samples, n_channels)
             Speech at 8 kHz, of any scale; floats or integers. Channels are widened one by one.
         sampling_rate : int, default=8000
-            Of the signal; must be 8000, and is asked for so that other rates do not pass unnoticed.
-            :func:`narrow_band` makes such a signal of one at 16 kHz.
+            Sampling rate of the signal; must be 8000. Give the rate of your data, so that a wrong one is noticed.
+            :func:`narrow_band` makes such a signal from one at 16 kHz.
 
         Returns
         -------
         array of shape (2 * n_samples,) or (2 * n_samples, n_channels)
-            Speech at 16 kHz, in the number type of `signal`: integers are rounded and cut to their range, floats are
-            not. Below 4 kHz it is the signal.
+            Speech at 16 kHz, in the number type of `signal`: integers are rounded and clipped to their range, floats
+            are not. Below 4 kHz it equals the input.
         """
         check_is_fitted(self, "learners_")
+        self._check_parameters()
         check_rate(sampling_rate, NARROW_RATE, "the signal")
         array = check_signal(signal, "signal")
         size = _frames.size_and_border(self.context)[0]
         out: Array = np.empty((2 * len(array), *array.shape[1:]), array.dtype)
         end = 0
         pieces = (array[start : start + size] for start in range(0, len(array), size))
-        for wide in self.extend_blocks(pieces):
+        for wide in self._widen(pieces, len(array)):
             out[end : end + len(wide)] = store(wide, array.dtype)
             end += len(wide)
         return out
@@ -340,16 +362,15 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         int
-            How many samples were cut because the file cannot hold values beyond -1 and 1; usually 0.
+            How many samples were clipped because the file cannot hold values beyond -1 and 1; usually 0.
         """
-        from ._files import Reader, check_output, write_blocks
-
         check_is_fitted(self, "learners_")
+        self._check_parameters()
         check_output(target, force=force)
         with Reader(source) as reader:
             check_rate(reader.rate, NARROW_RATE, f"'{reader.path}'")
-            blocks = self._track(reader.blocks(), reader.n_blocks, "Widening")
-            return write_blocks(target, self.extend_blocks(blocks), RATE, reader.n_channels, reader.subtype)
+            blocks = self._widen(reader.blocks(), reader.n_samples)
+            return write_blocks(target, blocks, RATE, reader.n_channels, reader.subtype)
 
     def predict_high_band(self, signal: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return the log-spectra that are predicted for the high band.
@@ -363,19 +384,20 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         -------
         array of shape (n_frames, 129)
             In dB, the power of the bins from 4 to 8 kHz of frames of 512 samples at 16 kHz under a Hann window, one
-            every 128, the first centred on the first sample. `extend` gives them a wider range of levels.
+            every 128, the first centred on the first sample. `extend` spreads them further, by `expansion_`.
         """
         check_is_fitted(self, "learners_")
+        self._check_parameters()
         array = check_signal(signal, "signal")
         if array.ndim != 1:
             raise ValueError(f"Expected signal to have one dimension, got shape {array.shape}. Give channels alone.")
-        found = [np.empty((0, N_HIGH), np.float32)]
+        found, predictor = [np.empty((0, N_HIGH), np.float32)], self._predictor()
         for (window,) in self._analyse([array.astype(np.float64)]):
-            high = self._predict(window) + window.level[window.around(0), None]
+            high = predictor.predict(self._low_band(window)) + window.level[window.around(0), None]
             found.append(high.astype(np.float32))
         return np.concatenate(found)
 
-    def score(self, signals: Sequence[npt.ArrayLike], y: object = None) -> float:
+    def score(self, X: Sequence[npt.ArrayLike], y: object = None) -> float:
         """Return minus the log-spectral distance of the predicted high band from the true one, in dB.
 
         The distance is that of :func:`log_spectral_distance`, between spectra instead of signals; the mean over the
@@ -383,8 +405,8 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        signals : list of arrays of shape (n_samples,) or (n_samples, n_channels)
-            Wide-band speech at 16 kHz; the narrow-band side is made here.
+        X : list of arrays of shape (n_samples,) or (n_samples, n_channels)
+            Wide-band speech at 16 kHz; `score` makes the narrow-band signals itself.
         y : ignored
             Accepted for pipelines.
 
@@ -394,8 +416,9 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
             At most 0; larger is better.
         """
         check_is_fitted(self, "learners_")
+        self._check_parameters()
         found = []
-        for signal in check_signals(signals):
+        for signal in check_signals(X):
             truth = [decibels(part[:, FIRST_HIGH:]) for part in _frames.wide_spectra(signal)]
             if truth:
                 high = self.predict_high_band(_frames.downsample(signal))
@@ -404,43 +427,8 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
             raise ValueError("Expected signals with at least two samples, got none.")
         return -float(np.concatenate(found).mean())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file of data, without code, that :meth:`load` and :func:`coupledict.load` read.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; an existing file is replaced, as a whole.
-        """
-        from ._saving import save
-
-        check_is_fitted(self, "learners_")
-        save(self, path)
-
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> BandwidthExtension:
-        """Read a model that :meth:`save` wrote; it extends to the same bits.
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-
-        Returns
-        -------
-        BandwidthExtension
-
-        Raises
-        ------
-        ModelFileError
-            For a file that is damaged, not such a model, or written by a newer version.
-        """
-        from ._saving import load
-
-        return load(path)
-
-    @classmethod
-    def pretrained(cls, *, n_jobs: int | None = None, verbose: int = 0) -> BandwidthExtension:
+    def pretrained(cls, *, n_jobs: int | None = None, verbose: int = 0, callback: Callback | None = None) -> Self:
         """Load the model that comes with the package.
 
         It was learned by ``tools/train_bandwidth.py`` from utterances of the CMU Arctic databases and from LibriSpeech
@@ -448,7 +436,7 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        n_jobs, verbose
+        n_jobs, verbose, callback
             As in :class:`BandwidthExtension`.
 
         Returns
@@ -457,45 +445,51 @@ class BandwidthExtension(BaseEstimator):  # type: ignore[misc]
         """
         with as_file(files(__package__) / "models" / "bandwidth.safetensors") as path:
             model = cls.load(path)
-        model.set_params(n_jobs=n_jobs, verbose=verbose)
+        model.set_params(n_jobs=n_jobs, verbose=verbose, callback=callback)
         return model
 
-    def _track(self, items: Iterable[Any], total: int, what: str) -> Iterable[Any]:
-        """Show how far a loop has come."""
-        if not self.verbose:
-            return items
-        from rich.console import Console
-        from rich.progress import track
+    def _to_state(self, *, half: bool = False) -> ModelState:
+        """Return the fitted estimator as data; with `half` in half precision.
 
-        return track(items, what, total=total, console=Console(stderr=True))
+        The model that comes with the package is stored so; the loss is too small to measure.
+        """
+        learners = self.learners_
+        tensors: dict[str, Array] = {name: getattr(self, f"{name}_") for name in ARRAYS}
+        tensors["low_atoms"] = np.stack([learner.components_[0] for learner in learners])
+        tensors["high_atoms"] = np.stack([learner.components_[1] for learner in learners])
+        tensors["refitted"] = np.stack([learner.predictors_[(0,)][1] for learner in learners])
+        facts: dict[str, JSON] = {name: float(getattr(self, f"{name}_")) for name in NUMBERS}
+        facts["n_samples"] = int(self.n_samples_)
+        facts["n_nonzero"] = learners[0].n_nonzero_coefs  # the parameter may have been changed after the fit
+        if half:
+            facts["half"] = {name: list[JSON](array.shape) for name, array in tensors.items()}
+            tensors = {name: pack_half(array) for name, array in tensors.items()}
+        tensors["view_weights"] = np.stack([learner.view_weights_ for learner in learners])
+        return ModelState.of(self, tensors, **facts)
+
+    @classmethod
+    def _from_state(cls, state: ModelState) -> Self:
+        estimator, facts = make_estimator(cls, state.parameters), state.facts
+        halves = {name: unpack_half(state.tensors[name], shape) for name, shape in facts.get("half", {}).items()}
+        tensors = state.tensors | halves
+        check_tensors(tensors, estimator._n_low)
+        numbers = {name: check_number(facts[name], name) for name in NUMBERS}
+        parts: dict[str, Any] = {name: tensors[name] for name in ARRAYS}
+        bands = Bands(**parts, constant=numbers["constant"], ceiling=numbers["ceiling"])
+        settings, learners = estimator._settings(), []
+        told = facts.get("n_nonzero", settings["n_nonzero_coefs"])
+        settings["n_nonzero_coefs"] = check_file_count(told, "number of nonzeros", 1)
+        atoms = (tensors[name] for name in ("low_atoms", "high_atoms", "refitted", "view_weights"))
+        for low, high, refitted, weights in zip(*atoms, strict=True):
+            fitted = FittedDictionaries([low, high], weights, [], 0, {(0,): {1: refitted}})
+            learners.append(restore_learner(fitted, **settings))
+        n_samples = check_file_count(facts["n_samples"], "number of samples")
+        estimator._keep(bands, learners, numbers["expansion"], n_samples)
+        return estimator
 
     def _check_parameters(self) -> None:
-        for name in ("n_components", "n_nonzero_coefs", "n_features", "n_details", "n_dictionaries", "n_samples"):
-            check_count(getattr(self, name), name)
+        counts = ("n_components", "n_nonzero_coefs", "n_features", "n_details", "n_dictionaries", "max_samples")
+        check_counts(self, *counts, "max_iter")
         if self.context != 0:
             check_count(self.context, "context")
-
-
-def _principal(X: Array, most: int) -> tuple[Array, Array]:
-    """Return the mean of samples, and as rows their principal axes, largest first."""
-    mean = X.mean(axis=0)
-    variances, axes = _axes(X - mean)
-    return mean, np.ascontiguousarray(axes[:, : min(most, len(variances))].T)
-
-
-def _standard(X: Array, most: int) -> tuple[Array, Array]:
-    """Return the mean of samples, and the map to the principal components of what differs from it, standardised."""
-    mean, deviation = X.mean(axis=0), X.std(axis=0)
-    scale = 1 / np.maximum(deviation, 1e-3 * max(float(deviation.max()), 1e-30))
-    variances, axes = _axes((X - mean) * scale)
-    return mean, scale[:, None] * axes[:, : min(most, len(variances))]
-
-
-def _axes(centred: Array) -> tuple[Array, Array]:
-    """Return the variances of centred samples along their principal axes, largest first, and these as columns."""
-    variances, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
-    variances, axes = variances[::-1], axes[:, ::-1]
-    if not variances[0] > 0:
-        raise ValueError("Expected signals that change from frame to frame, got only constant ones.")
-    kept = int(np.count_nonzero(variances > LEAST_VARIANCE * variances[0]))
-    return variances[:kept].astype(np.float32), axes[:, :kept].astype(np.float32)
+        self._check_run()

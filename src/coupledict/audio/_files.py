@@ -1,4 +1,4 @@
-"""Sound files in and out: read block by block, written whole or not at all."""
+"""Read sound files block by block; write them whole or not at all."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import IO, Any, Self
 
 import numpy as np
 
-from .. import _whole_file
-from .._whole_file import new_file
+from ..files import whole
+from ..files.whole import new_file
 from ._frames import NARROW_RATE, RATE, Floats
 from ._signals import check_rate
 
 #: Suffixes that sounds can be written with, and the format of each.
 FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 READABLE = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".au", ".mp3")
-FINE = ("PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")  # telephone codes are too coarse to be written again
+FINE = ("PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")  # subtypes that are kept; telephone codecs are too coarse
 BLOCK = 1 << 16
-#: Most samples of a file, over all its channels, unless this variable of the environment gives another number.
+#: Most samples of a file, over all its channels; the environment variable overrides it.
 MAX_SAMPLES, MAX_SAMPLES_VARIABLE = 200_000_000, "COUPLEDICT_MAX_SAMPLES"
-UNKNOWN_LENGTH = 1 << 62  # more than this says that nobody knows
-GUESSED_LENGTH = ("MP3",)  # formats whose files do not say how long they are
+UNKNOWN_LENGTH = 1 << 62  # larger lengths mean that the length is not known
+GUESSED_LENGTH = ("MP3",)  # formats whose files do not store their length
 
 
 def _soundfile() -> Any:
@@ -60,13 +60,13 @@ class Reader:
             self._file = soundfile.SoundFile(self.path)
         except (self._error, TypeError) as error:  # TypeError: a raw file, by its suffix
             raise self._damaged(error) from error
-        if self._n_claimed is not None and self._n_claimed * self.n_channels > self._limit:
+        if self.n_samples is not None and self.n_samples * self.n_channels > self._limit:
             self._file.close()
             raise self._too_long()
 
     @property
-    def _n_claimed(self) -> int | None:
-        """Samples of a channel as the file tells, None if it does not."""
+    def n_samples(self) -> int | None:
+        """Samples per channel according to the file, None if it does not tell."""
         n = int(self._file.frames)
         return n if n < UNKNOWN_LENGTH else None
 
@@ -89,7 +89,7 @@ class Reader:
 
     @property
     def rate(self) -> int:
-        """Samples a second."""
+        """Samples per second."""
         return int(self._file.samplerate)
 
     @property
@@ -98,18 +98,13 @@ class Reader:
         return int(self._file.channels)
 
     @property
-    def n_blocks(self) -> int:
-        """Number of blocks that `blocks` yields, as far as it is known before."""
-        return -(-(self._n_claimed or 0) // self._n_rows)
-
-    @property
     def _n_rows(self) -> int:
-        """Samples of a channel in a block: fewer where there are many channels."""
+        """Samples per channel in a block: fewer if there are many channels."""
         return max(1, BLOCK // self.n_channels)
 
     @property
     def subtype(self) -> str:
-        """How samples are kept in the file."""
+        """How samples are stored in the file."""
         return str(self._file.subtype)
 
     def blocks(self) -> Iterator[Floats]:
@@ -126,9 +121,9 @@ class Reader:
             if n_read * self.n_channels > self._limit:
                 raise self._too_long()
             yield block
-        if self._n_claimed not in (None, n_read) and self._file.format not in GUESSED_LENGTH:
+        if self.n_samples not in (None, n_read) and self._file.format not in GUESSED_LENGTH:
             raise OSError(
-                f"'{self.path}' could not be read as sound: it ends after {n_read} of {self._n_claimed} samples."
+                f"'{self.path}' could not be read as sound: it ends after {n_read} of {self.n_samples} samples."
             )
 
 
@@ -140,14 +135,14 @@ def read_wide(path: str | os.PathLike[str]) -> Floats:
 
 
 def check_source(path: str | os.PathLike[str]) -> None:
-    """Say before the work begins whether a file is narrow-band speech."""
+    """Raise, before the work begins, if a file cannot be opened or is not at 8 kHz."""
     with Reader(path) as reader:
         check_rate(reader.rate, NARROW_RATE, f"'{reader.path}'")
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Say before the work begins whether a sound can be written to a path."""
-    return _whole_file.check_output(path, FORMATS, force=force)
+    """Return the path of a sound to write; raise, before the work begins, if it cannot be written."""
+    return whole.check_output(path, FORMATS, force=force)
 
 
 def write_blocks(
@@ -155,7 +150,7 @@ def write_blocks(
 ) -> int:
     """Write blocks of samples to a file that appears whole or not at all; return how many were out of range.
 
-    Samples are kept as `subtype` says where the format can do so and it is fine enough, and as usual otherwise.
+    Samples are stored as `subtype` if the format supports it and it is fine enough, else in the format's default.
     """
     soundfile = _soundfile()
     kind = FORMATS[Path(path).suffix.lower()]
@@ -168,7 +163,7 @@ def write_blocks(
         with soundfile.SoundFile(careful, "w", rate, n_channels, subtype, format=kind) as sound:
             for block in blocks:
                 if limited:
-                    n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile cuts them
+                    n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile clips them
                 sound.write(block)
                 careful.check()
         careful.check()
@@ -176,19 +171,19 @@ def write_blocks(
 
 
 class _CarefulFile:
-    """A file that keeps what went wrong for later: libsndfile, which calls it, would only print that."""
+    """A file that keeps its first error for later: libsndfile, which calls it, would only print it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._error: OSError | None = None
 
     def check(self) -> None:
-        """Raise what went wrong, if anything did."""
+        """Raise the error, if there was one."""
         if self._error is not None:
             raise self._error
 
     def write(self, contents: bytes) -> int:
-        """Write, or pretend to once something went wrong."""
+        """Write; after an error, only pretend to."""
         if self._error is None:
             try:
                 return self._file.write(contents)
@@ -197,7 +192,7 @@ class _CarefulFile:
         return len(contents)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place, which may first write what waits to be written."""
+        """Seek, which may first write buffered bytes."""
         try:
             return self._file.seek(offset, whence)
         except OSError as error:
@@ -205,7 +200,7 @@ class _CarefulFile:
             return 0
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._file.tell()
 
     def readinto(self, contents: memoryview) -> int:

@@ -1,11 +1,11 @@
-"""Signals as frames: from samples to log-spectra whose numbers do not depend on how loud a recording is.
+"""From signals to frames and their log-spectra, which do not depend on how loud a recording is.
 
 A frame is 32 ms of signal at 16 kHz under a Hann window, one every 8 ms; frame t is centred on sample ``HOP * t``.
-Narrow-band signals are brought to 16 kHz first, so that both bands have the same frames.
+Narrow-band signals are upsampled to 16 kHz first, so that both bands have the same frames.
 
-All of it is done window by window. A window is a fixed stretch of the signal with a margin on both sides that is wide
-enough for everything that looks sideways, so a signal of any length takes the same memory, and gives the same numbers
-in whatever blocks it arrives.
+Signals are processed window by window. A window is a stretch of fixed length with a margin on both sides, wide enough
+for every operation that uses neighbouring frames. So memory does not depend on the length of a signal, and results do
+not depend on the blocks in which it arrives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import scipy.fft
 import scipy.signal
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
-from .._views import Array
+from ..foundation.arrays import Array
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,10 +31,10 @@ LOW = slice(2, 124)  # 62 to 3844 Hz: what filters at both ends leave of the nar
 FIRST_HIGH = LENGTH // 4  # 4 kHz
 N_HIGH = LENGTH // 2 + 1 - FIRST_HIGH
 STRIDE = 2  # frames between neighbours in the context: nearer ones share most of their samples
-REACH = 80  # frames, 0.64 s: that far the loudest frame is looked for; half and three times as far did as well
-TINY = 1e-30  # power that stands for none
+REACH = 80  # frames, 0.64 s: the search range for the loudest frame; half and three times as much did as well
+TINY = 1e-30  # added to powers, so that their logarithm exists
 SILENT = -250.0  # dB: below this there is nothing but rounding
-FLOOR = -90.0  # dB below the loudest frame around; higher floors lose 0.2 dB
+FLOOR = -90.0  # dB, relative to the loudest frame nearby; higher floors lose 0.2 dB
 SEGMENT = 2048  # frames of a window without its margins, 16 s
 HALF_TAPS = 32
 WINDOW = scipy.signal.get_window("hann", LENGTH)
@@ -46,12 +46,12 @@ def count(n_samples: int) -> int:
 
 
 def margin(context: int) -> int:
-    """Return how many frames beyond its own a window must see: what the context, the level and the overlap need."""
+    """Return how many frames of margin a window needs on each side, for the context, the level and the overlap."""
     return STRIDE * context + REACH + REACH // 2 + LENGTH // HOP + 1
 
 
 def _between() -> Floats:
-    """Return the filter that gives the samples in the middle between those of a narrow-band signal."""
+    """Return the filter that interpolates samples halfway between those of a narrow-band signal."""
     places = np.arange(-HALF_TAPS, HALF_TAPS) + 0.5
     taps = np.sinc(places) * scipy.signal.get_window(("kaiser", 8.0), 2 * HALF_TAPS, fftbins=False)
     return np.asarray(taps / taps.sum())
@@ -70,7 +70,7 @@ def upsample(signal: Floats) -> Floats:
 
 
 def downsample(signal: Floats) -> Floats:
-    """Return the lower half of the band of a signal at half its rate."""
+    """Return the lower half of the band of a signal, at half its sampling rate."""
     delay = ANTI_ALIASING.size // 4
     return np.asarray(scipy.signal.upfirdn(ANTI_ALIASING, signal, 1, 2)[delay : delay + signal.size // 2])
 
@@ -78,8 +78,8 @@ def downsample(signal: Floats) -> Floats:
 def windows(blocks: Iterable[Floats], size: int, border: int) -> Iterator[tuple[Floats, int]]:
     """Cut a signal that comes in blocks into windows of `size` samples with a border on both sides.
 
-    Yields each window, zeros where there is no signal, and how many of its samples are signal. Further axes, channels,
-    stay as they are.
+    Yields each window, zeros where there is no signal, and how many of its samples are signal. Further axes (channels)
+    are kept.
     """
     source = (block[start : start + size] for block in blocks for start in range(0, len(block), size))
     held: Floats | None = None
@@ -122,7 +122,7 @@ def levels(spectrum: Array) -> Floats:
 
 
 def low_band(spectrum: Array, level: Floats, context: int) -> npt.NDArray[np.float32]:
-    """Return the log-spectra of the narrow band relative to the level, each frame beside its neighbours.
+    """Return the log-spectra of the narrow band relative to the level, each frame side by side with its neighbours.
 
     The frames at both ends, whose neighbours are missing, are left out.
     """
@@ -138,7 +138,7 @@ def high_band(spectrum: Array, level: Floats) -> npt.NDArray[np.float32]:
 
 
 def wide_spectra(signal: Floats) -> Iterator[npt.NDArray[np.complex128]]:
-    """Yield the spectra of the frames of a signal at 16 kHz, as many at a time as :func:`analyse` does."""
+    """Yield the spectra of the frames of a signal at 16 kHz, in pieces that match the windows of :func:`analyse`."""
     for window, n in windows([signal], SEGMENT * HOP, LENGTH // 2):
         yield spectra(window)[: count(n)]
 
@@ -153,7 +153,7 @@ class Window:
     margin: int
 
     def around(self, context: int, more: int = 0) -> slice:
-        """Return which frames are those of the samples, with a context on both sides, and some more of both."""
+        """Return the slice of the frames of the samples, with `context` neighbours and `more` frames on both sides."""
         side = STRIDE * context + more
         return slice(self.margin - side, self.margin + count(self.samples.size) + side)
 

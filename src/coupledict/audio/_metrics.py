@@ -1,15 +1,15 @@
-"""How near an extended signal is to the truth."""
+"""How far an extended signal is from the true one."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ._frames import FIRST_HIGH, Floats, decibels, wide_spectra
 from ._signals import check_signal
 
-DYNAMICS = 80.0  # dB: what lies deeper below the loudest bin of the truth counts as silence
+DYNAMICS = 80.0  # dB: anything further below the loudest bin of the truth counts as silence
 
 
 def floor_of(truth: Floats) -> float:
@@ -26,12 +26,12 @@ def frame_distances(truth: Array, spectrum: Array, floor: float) -> Floats:
 def log_spectral_distance(truth: npt.ArrayLike, signal: npt.ArrayLike) -> float:
     """Return how far the high band of a signal is from the true one, in dB.
 
-    The mean over frames of the root of the mean over bins from 4 to 8 kHz of the squared difference of the spectra in
-    dB. Frames are 512 samples (32 ms) under a Hann window, one every 128. Spectra are cut off below at 80 dB under the
+    The distance is the mean over frames of the root mean square difference of the spectra in dB, over the bins from 4
+    to 8 kHz. Frames are 512 samples (32 ms) under a Hann window, one every 128. Spectra have a floor at 80 dB below the
     loudest bin of the truth, over all frames and its whole band; every frame counts, silent ones too.
 
-    Two pieces of one stationary noise are about 7.9 dB apart, for the bins of a noise are random: a smooth spectrum can
-    be nearer to the truth than any signal.
+    Two pieces of one stationary noise are about 7.9 dB apart, because the bins of noise are random: a smooth spectrum
+    can be closer to the truth than any signal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a signal is: checks, channels, number types."""
+"""Checks of signals, their channels and dtypes, and the narrow band of a signal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ._frames import RATE, Floats, downsample
 
 
@@ -55,12 +55,12 @@ def check_signals(signals: object, name: str = "signals") -> list[Floats]:
 
 
 def store(samples: Floats, dtype: np.dtype[Any]) -> Array:
-    """Return samples in a number type; integers are rounded and cut to their range."""
+    """Return samples in a number type; integers are rounded and clipped to their range."""
     if dtype.kind == "f":
         return samples.astype(dtype)
     limits = np.iinfo(dtype)
     cut = np.clip(np.rint(samples), float(limits.min), float(limits.max))
-    if dtype.itemsize == 8:  # the largest of these is no float; the next float below is
+    if dtype.itemsize == 8:  # float64 cannot hold the largest 64-bit integer; take the next float below
         cut = np.minimum(cut, np.nextafter(float(limits.max), 0))
     return cut.astype(dtype)
 
@@ -73,7 +73,7 @@ def narrow_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE) -> Array:
     signal : array of shape (n_samples,) or (n_samples, n_channels)
         At 16 kHz.
     sampling_rate : int, default=16000
-        Of the signal; must be 16000.
+        Sampling rate of the signal; must be 16000.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""From log-spectra of the high band to samples: a fine structure to give shape to, and overlap-add.
+"""From log-spectra of the high band to samples: a fine structure with the predicted envelope, and overlap-add.
 
-What the ear needs of the high band is its envelope; the fine structure may come from the narrow band, moved up.
-Smooth gains give it the envelope that was predicted. Both are means of decibels, so the level comes out right too.
+The ear needs only the envelope of the high band; the fine structure may come from the narrow band, mirrored. Smooth
+gains give it the predicted envelope. Both envelopes are means of decibels, so the level is right too.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import numpy.typing as npt
 import scipy.fft
 from scipy.ndimage import uniform_filter1d
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ._frames import FIRST_HIGH, FLOOR, HOP, LENGTH, LOW, N_HIGH, WINDOW, Floats, decibels
 
-SMOOTHING = 9  # bins, 280 Hz: wider than most harmonics are apart, narrower than what envelopes do
-HIGHEST_PEAK = 6.0  # dB over the envelope: a tone in the narrow band shall not whistle in the high band
+SMOOTHING = 9  # bins, 280 Hz: wider than the gap between most harmonics, narrower than peaks of envelopes
+HIGHEST_PEAK = 6.0  # dB over the envelope: a tone in the narrow band must not become a whistle in the high band
 MOST_EXPANSION = 2.0
 LOUDEST = 98.0  # percentile
-NOISE_OFFSET = 2.5  # dB: the power of a noise over the mean of its decibels
+NOISE_OFFSET = 2.5  # dB: the level of the mean power of noise, above the mean of its decibels
 WINDOW_ENERGY = float((WINDOW**2).sum()) / HOP
 
 
@@ -30,9 +30,9 @@ def loudest(high: Array) -> float:
 def expand(high: Array, mean: Array, ceiling: float, expansion: float) -> Floats:
     """Return predicted log-spectra with the range of levels that true ones have.
 
-    A prediction from little evidence stays near the mean: that makes errors small, but consonants soft, and those hold
-    most of the energy of the high band. So what differs from the mean is made larger, and no frame louder than true
-    frames are. (The global variance of Toda and Tokuda, 2007, is for the same purpose.)
+    An uncertain prediction stays near the mean: errors are small then, but consonants, which hold most of the energy of
+    the high band, become too soft. So deviations from the mean are enlarged, and no frame becomes louder than true
+    frames are. (The global variance of Toda and Tokuda, 2007, serves the same purpose.)
     """
     wide = mean + expansion * (high - mean).astype(np.float64)
     level = 10 * np.log10(np.mean(10 ** (wide / 10), axis=1, keepdims=True)) + NOISE_OFFSET
@@ -53,8 +53,8 @@ def find_expansion(high: Array, truth: Array, mean: Array, ceiling: float) -> fl
 def excitation(spectrum: Array) -> npt.NDArray[np.complex128]:
     """Return the spectra of the high band that folding gives: the narrow band mirrored at 4 kHz.
 
-    They are the spectra of a signal, the upsampled one with every other sign changed, and so fit from frame to frame.
-    What is below the narrow band, an offset for instance, is left out: it would be a tone at 8 kHz.
+    They are the spectra of one signal, the upsampled one with every other sign changed, so successive frames fit
+    together. What is below the narrow band, an offset for instance, is left out: it would become a tone at 8 kHz.
     """
     folded = np.conj(spectrum[:, FIRST_HIGH::-1])
     folded[:, N_HIGH - LOW.start :] = 0
@@ -64,7 +64,7 @@ def excitation(spectrum: Array) -> npt.NDArray[np.complex128]:
 def shape(spectrum: Array, level: Floats, high: Floats) -> npt.NDArray[np.complex128]:
     """Return the fine structure of the narrow band with the envelope of the high band, given in dB over the level.
 
-    Fine structure that is below the floor, where there is only rounding, is not lifted to the envelope.
+    Fine structure below the floor is only rounding error, and is not raised to the envelope.
     """
     fine = excitation(spectrum)
     height = decibels(fine) - level[:, None]

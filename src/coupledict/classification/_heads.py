@@ -1,50 +1,63 @@
-"""From codes to classes: a ridge regression on the label indicators, its penalty found by leaving each sample out."""
+"""From codes to classes: a ridge regression on the label indicators, with a penalty chosen by leave-one-out errors."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from .._passes import one_blas_thread
-
-Float: TypeAlias = npt.NDArray[np.float64]
+from ..foundation.arrays import Floats
+from ..parallel.blas import one_blas_thread
 
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
 
 
 @dataclass(frozen=True)
 class Head:
-    """A linear decision: ``inputs @ coef + intercept``, one column a class."""
+    """A linear decision: ``inputs @ coef + intercept``, one column per class; `ridge_alpha` is its penalty."""
 
-    coef: Float
-    intercept: Float
-    alpha: float
+    coef: Floats
+    intercept: Floats
+    ridge_alpha: float
 
-    def __call__(self, inputs: Float) -> Float:
+    def __call__(self, inputs: Floats) -> Floats:
         """Return the decisions for inputs (n_samples, n_inputs)."""
         with one_blas_thread():
             return np.asarray(inputs @ self.coef + self.intercept)
 
 
-def fit_head(inputs: Float, targets: Float, weights: Float, alpha: float | str) -> tuple[Head, Float]:
+@dataclass(frozen=True)
+class Route:
+    """The way from one set of views to decisions: one head per dictionary, and the sharpness of the probabilities."""
+
+    heads: list[Head]
+    sharpness: float
+
+    def decide(self, inputs: Iterable[Floats]) -> Floats:
+        """Return the mean decision of the heads, each of which has inputs of its own."""
+        return np.asarray(np.mean([head(own) for head, own in zip(self.heads, inputs, strict=True)], axis=0))
+
+
+def fit_head(
+    inputs: Floats, targets: Floats, weights: Floats, ridge_alpha: float | Literal["auto"]
+) -> tuple[Head, Floats]:
     """Return the weighted ridge regression of targets on inputs, and its decision for each sample when left out.
 
-    The intercept is not penalised. With ``alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest squared
-    error of samples that are left out, which the hat matrix tells without a second fit.
+    The intercept is not penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest
+    leave-one-out squared error, which the hat matrix gives without further fits.
     """
     total = float(weights.sum())
     roots = np.sqrt(weights)[:, None]
     with one_blas_thread():
         center, mean = weights @ inputs / total, weights @ targets / total
         X, Y = (inputs - center) * roots, (targets - mean) * roots
-        coef, chosen, fitted, leverage = _best(X, Y) if isinstance(alpha, str) else _solve(X, Y, alpha)
-        # The weight of the mean is part of how much a sample decides about itself.
+        coef, chosen, fitted, leverage = _best(X, Y) if isinstance(ridge_alpha, str) else _solve(X, Y, ridge_alpha)
+        # A sample also contributes to the weighted mean, which is part of its leverage.
         leverage = np.minimum(leverage + weights / total, 1 - 1e-6)
         positive = weights > 0
         left_out = targets.astype(np.float64)
@@ -54,7 +67,7 @@ def fit_head(inputs: Float, targets: Float, weights: Float, alpha: float | str) 
     return head, left_out
 
 
-def _solve(X: Float, Y: Float, alpha: float) -> tuple[Float, float, Float, Float]:
+def _solve(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, penalty, fitted values and leverages."""
     n, n_inputs = X.shape
     gram = X.T @ X if n_inputs <= n else X @ X.T
@@ -71,10 +84,10 @@ def _solve(X: Float, Y: Float, alpha: float) -> tuple[Float, float, Float, Float
     return coef, alpha, X @ coef, leverage
 
 
-def _best(X: Float, Y: Float) -> tuple[Float, float, Float, Float]:
+def _best(X: Floats, Y: Floats) -> tuple[Floats, float, Floats, Floats]:
     """Return coefficients, penalty, fitted values and leverages for the best penalty."""
     n, n_inputs = X.shape
-    # The axes of the smaller of the two Gram matrices: a few samples of many features are as cheap as the opposite.
+    # Take the axes of the smaller Gram matrix: few samples with many inputs are then as cheap as the opposite.
     if n_inputs <= n:
         energies, axes = scipy.linalg.eigh(X.T @ X)
     else:
@@ -86,7 +99,7 @@ def _best(X: Float, Y: Float) -> tuple[Float, float, Float, Float]:
     unit = float(energies.sum()) / n_inputs or 1.0
     turned = X @ axes
     products, squares = turned.T @ Y, turned**2
-    best: tuple[float, Float, float, Float, Float] | None = None
+    best: tuple[float, Floats, float, Floats, Floats] | None = None
     for alpha in ALPHAS:
         inverse = 1 / (energies + alpha * unit)
         solved = inverse[:, None] * products
@@ -98,11 +111,11 @@ def _best(X: Float, Y: Float) -> tuple[Float, float, Float, Float]:
     return best[1:]
 
 
-def fit_sharpness(decisions: Float, targets: Float, weights: Float) -> float:
-    """Return the factor that makes ``softmax(factor * decisions)`` the likeliest for the targets.
+def fit_sharpness(decisions: Floats, targets: Floats, weights: Floats) -> float:
+    """Return the factor for which ``softmax(factor * decisions)`` gives the targets the largest likelihood.
 
-    Targets are drawn towards equal ones by as much as one more sample of each class would, as Platt (1999) does: where
-    every decision is right, the likeliest factor would have no end.
+    Targets are smoothed towards equal ones as if each class had one more sample, as Platt (1999) does: if every
+    decision is right, the best factor would otherwise be infinite.
     """
     n, n_classes = float(weights.sum()), targets.shape[1]
     targets = (targets * targets.shape[0] + 1) / (targets.shape[0] + n_classes)

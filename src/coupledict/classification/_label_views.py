@@ -1,4 +1,4 @@
-"""Labels as views of the samples: indicators (D-KSVD), target codes (LC-KSVD), and a start that knows the classes."""
+"""Labels as views of the samples: indicators (D-KSVD), target codes (LC-KSVD), and initial atoms drawn by class."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._views import Array
+from ..foundation.arrays import Array, Floats
 
-Float: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[np.intp]
 
 MOST_VIEWS_FOR_ALL_SETS = 4
-START_NOISE = 0.01  # of the size of an entry, so that a sample that is drawn twice does not become one atom twice
+START_NOISE = 0.01  # relative to the entries, so that a sample that is drawn twice gives two different atoms
 
 
 def view_sets(n_views: int) -> list[tuple[int, ...]]:
@@ -27,15 +26,15 @@ def view_sets(n_views: int) -> list[tuple[int, ...]]:
     return [chosen for size in sizes for chosen in itertools.combinations(everything, size)]
 
 
-def indicators(y: Numbers, n_classes: int) -> Float:
-    """Return one row a sample: 1 for its class, 0 elsewhere."""
+def indicators(y: Numbers, n_classes: int) -> Floats:
+    """Return one row per sample: 1 for its class, 0 elsewhere."""
     return np.eye(n_classes)[y]
 
 
 def share_atoms(n_components: int, counts: Numbers) -> Numbers:
     """Return the class of each atom, in order: equal shares, but no class gets more atoms than it has samples.
 
-    Atoms that are left when every sample is taken are dealt out evenly.
+    Atoms beyond the number of samples are distributed evenly.
     """
     shares = np.zeros(counts.size, np.intp)
     room = counts.copy()
@@ -48,20 +47,21 @@ def share_atoms(n_components: int, counts: Numbers) -> Numbers:
         shares[open_] += deal
         room[open_] -= deal
         left -= int(deal.sum())
-    shares += left // counts.size
-    shares[: left % counts.size] += 1
+    filled = np.flatnonzero(counts)  # a class may occur only in samples that lack a view
+    shares[filled] += left // filled.size
+    shares[filled[: left % filled.size]] += 1
     return np.repeat(np.arange(counts.size), shares)
 
 
-def target_codes(y: Numbers, atom_classes: Numbers) -> Float:
-    """Return LC-KSVD's target codes: for each sample, 1 at the atoms of its class; rows are brought to norm 1."""
+def target_codes(y: Numbers, atom_classes: Numbers) -> Floats:
+    """Return LC-KSVD's target codes: for each sample, 1 at the atoms of its class; rows are scaled to norm 1."""
     agree = (y[:, None] == atom_classes[None, :]).astype(np.float64)
     norms = np.sqrt(agree.sum(axis=1, keepdims=True))
     return np.asarray(agree / np.where(norms > 0, norms, 1))
 
 
 def draw_by_class(y: Numbers, atom_classes: Numbers, rng: np.random.Generator) -> Numbers:
-    """Return for each atom a sample of its class, no sample twice while there are others."""
+    """Return for each atom a sample of its class; none is repeated before all others were drawn."""
     drawn = np.empty(atom_classes.size, np.intp)
     for label in np.unique(atom_classes):
         places, members = np.flatnonzero(atom_classes == label), np.flatnonzero(y == label)
@@ -70,7 +70,7 @@ def draw_by_class(y: Numbers, atom_classes: Numbers, rng: np.random.Generator) -
     return drawn
 
 
-def start(views: list[Array], drawn: Numbers, rng: np.random.Generator) -> list[Float]:
+def start(views: list[Array], drawn: Numbers, rng: np.random.Generator) -> list[Floats]:
     """Return the drawn samples of each view as atoms, with a little noise."""
     atoms = [np.asarray(view[drawn], np.float64) for view in views]
     return [part + START_NOISE * part.std() * rng.standard_normal(part.shape) for part in atoms]

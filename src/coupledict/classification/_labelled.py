@@ -1,7 +1,8 @@
-"""Labelled samples as users hand them over: one array or several views, some rows absent, some labels missing."""
+"""Check labelled samples: one array or several views, of which rows may be absent and labels missing."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,9 +11,13 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from .._views import Array, check_views, is_view_list
+from ..estimators.tables import feature_names
+from ..foundation.arrays import Array
+from ..foundation.views import check_views, is_view_list, list_views, view_names
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+
+NUMBER_TYPES: list[Any] = [np.float64, np.float32]
 
 
 @dataclass(frozen=True)
@@ -22,22 +27,23 @@ class Labelled:
     Attributes
     ----------
     views : list of arrays (n_samples, n_features_v)
-    single : bool
-        One array was given, not a list.
     present : bool array of shape (n_samples, n_views)
         Which views each sample has.
     y : integer array of shape (n_samples,)
         Number of the class in `classes`; 0 for samples without label.
     labelled : bool array of shape (n_samples,)
     classes : array of shape (n_classes,)
+    names : dict
+        The attributes in which an estimator keeps the numbers and names of features and views; None for names that do
+        not exist.
     """
 
     views: list[Array]
-    single: bool
     present: Mask
     y: npt.NDArray[np.intp]
     labelled: Mask
     classes: Array
+    names: dict[str, Any]
 
     @property
     def complete(self) -> Mask:
@@ -50,31 +56,58 @@ class Labelled:
         return bool(self.labelled[self.complete].all())
 
 
-def check_labelled(estimator: Any, X: object, y: Any, unlabeled: object = None) -> Labelled:
-    """Check what `fit` was given; a single array goes through scikit-learn's checks, which keep its feature names."""
-    kinds = [np.float64, np.float32]
-    single = not is_view_list(X)
-    if single and unlabeled is None:
-        array, y = validate_data(estimator, X, y, dtype=kinds, ensure_min_features=1)
-        views = [np.asarray(array)]
+def check_labelled(estimator: Any, X: Any, y: Any, unlabeled: object = None) -> Labelled:
+    """Check the input of `fit`; the estimator is not changed."""
+    if is_view_list(X):
+        _check_labels_are_given(y)
+        given = list_views(X)
+        views = _all_views(given)
+        present = np.stack([_present(view, v) for v, view in enumerate(views)], axis=1)
+        y = _as_label_array(y)
+        widths = [view.shape[1] for view in views]
+        names = _names(widths, view_names_in_=view_names(X), view_feature_names_in_=feature_names(given))
     else:
-        if y is None:
-            raise ValueError("Expected a label for each sample in y, got None.")
-        views = [np.asarray(validate_data(estimator, X, dtype=kinds))] if single else _all_views(X, kinds)
-        y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+        array, y, names = _check_single_view(estimator, X, y, may_be_unlabeled=unlabeled is not None)
+        views, present = [array], np.ones((array.shape[0], 1), bool)
     y = column_or_1d(y, warn=True)
-    if not single and hasattr(estimator, "feature_names_in_"):  # of an earlier fit to a single array
-        del estimator.feature_names_in_
     n_samples = views[0].shape[0]
     if y.shape[0] != n_samples:
         raise ValueError(f"Expected a label for each of the {n_samples} samples, got {y.shape[0]}.")
-    present = np.ones((n_samples, len(views)), bool)
-    if not single:
-        present = np.stack([_present(view, v) for v, view in enumerate(views)], axis=1)
-    complete = present.all(axis=1)
-    if not complete.any():
+    if not present.all(axis=1).any():
         raise ValueError("Expected samples that have all views, got none: there is nothing to couple the views by.")
-    labelled = np.ones(n_samples, bool)
+    numbers, labelled, classes = _number_classes(y, unlabeled)
+    return Labelled(views, present, numbers, labelled, classes, names)
+
+
+def _check_single_view(estimator: Any, X: Any, y: Any, *, may_be_unlabeled: bool) -> tuple[Array, Any, dict[str, Any]]:
+    """Return a single array as scikit-learn checks it, the labels, and the names of the features."""
+    scratch = copy.copy(estimator)  # scikit-learn would set names on the estimator itself
+    if may_be_unlabeled:
+        _check_labels_are_given(y)
+        array, y = validate_data(scratch, X, dtype=NUMBER_TYPES), _as_label_array(y)
+    else:
+        array, y = validate_data(scratch, X, y, dtype=NUMBER_TYPES, ensure_min_features=1)
+    names = _names(scratch.n_features_in_, feature_names_in_=getattr(scratch, "feature_names_in_", None))
+    return np.asarray(array), y, names
+
+
+def _names(n_features: int | list[int], **known: Any) -> dict[str, Any]:
+    names = dict.fromkeys(("feature_names_in_", "view_names_in_", "view_feature_names_in_"))
+    return {"n_features_in_": n_features, **names, **known}
+
+
+def _check_labels_are_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("Expected a label for each sample in y, got None.")
+
+
+def _as_label_array(y: Any) -> Any:
+    return check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+
+
+def _number_classes(y: Any, unlabeled: object) -> tuple[npt.NDArray[np.intp], Mask, Array]:
+    """Return the number of each sample's class, which samples have one, and the classes."""
+    labelled = np.ones(y.shape[0], bool)
     if unlabeled is not None:
         labelled = ~np.isnan(y.astype(float)) if unlabeled != unlabeled else np.asarray(y != unlabeled)
     known = y[labelled]
@@ -84,12 +117,12 @@ def check_labelled(estimator: Any, X: object, y: Any, unlabeled: object = None) 
     if classes.size < 2:
         which = "none" if classes.size == 0 else f"one class, {classes[0]!r}"
         raise ValueError(f"Expected samples of at least two classes in y, got {which}.")
-    coded = np.zeros(n_samples, np.intp)
+    coded = np.zeros(y.shape[0], np.intp)
     coded[labelled] = numbers
-    return Labelled(views, single, present, coded, labelled, classes)
+    return coded, labelled, classes
 
 
-def _all_views(X: object, kinds: list[Any]) -> list[Array]:
+def _all_views(X: object) -> list[Array]:
     views: list[Array] = []
     for v, view in enumerate(check_views(X, "X", single=False)):
         if view is None:
@@ -101,14 +134,14 @@ def _all_views(X: object, kinds: list[Any]) -> list[Array]:
                 f"Expected the same number of samples in every view, got {views[0].shape[0]} and"
                 f" {view.shape[0]} (X[{v}])."
             )
-        views.append(view if view.dtype in kinds else view.astype(np.float64))
+        views.append(view if view.dtype in NUMBER_TYPES else view.astype(np.float64))
     if not views:
         raise ValueError("Expected at least one view in X, got an empty list.")
     return views
 
 
 def _present(view: Array, v: int) -> Mask:
-    """Return which samples have the view; raise for samples that have half of it."""
+    """Return which samples have the view; raise for samples that have only a part of it."""
     missing = np.isnan(view)
     absent = missing.all(axis=1)
     if (missing.any(axis=1) & ~absent).any() or np.isinf(view).any():
@@ -122,7 +155,7 @@ def _present(view: Array, v: int) -> Mask:
 def check_given(estimator: Any, X: object, widths: list[int], *, single: bool) -> tuple[tuple[int, ...], list[Array]]:
     """Return the numbers of the views that a fitted estimator is given, and their arrays."""
     if single:
-        return (0,), [np.asarray(validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False))]
+        return (0,), [np.asarray(validate_data(estimator, X, dtype=NUMBER_TYPES, reset=False))]
     views = check_views(X, "X", single=False)
     if len(views) != len(widths):
         raise ValueError(f"Expected {len(widths)} views in X (None for an absent one), got {len(views)}.")

@@ -2,70 +2,88 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._base import check_choice, generator
-from .._containers import named_columns
-from .._display import PicturedMixin
-from .._ensemble import fit_many
-from .._pursuit import Pursuit, check_pursuit, sparse_encode
-from .._single import DictionaryLearning
-from .._views import Array, check_count
-from ._labelled import check_labelled
-from ._scaling import Scaler, check_preprocess
+from ..coding.encode import sparse_encode
+from ..coding.rule import GreedyPursuit
+from ..estimators.display import PicturedMixin
+from ..estimators.ensemble import fit_many
+from ..estimators.keeping import keep_fitted
+from ..estimators.running import RunMixin
+from ..estimators.saving import SavedMixin, describe_names, restore_names
+from ..estimators.single import DictionaryLearning
+from ..files.packing import describe_classes, read_classes
+from ..files.state import ModelState, make_estimator
+from ..foundation.arrays import Array
+from ..foundation.checks import check_choice, check_counts, make_generator
+from ..foundation.progress import Callback, Meter
+from ..foundation.tables import name_bad_column
+from ..foundation.views import is_view_list
+from ._file_checks import check_atom_classes, check_dictionary, check_sizes
+from ._label_views import Numbers
+from ._labelled import NUMBER_TYPES, check_labelled
+from ._scaling import Preprocess, Scaler, check_preprocess
+
+Atoms: TypeAlias = Literal["samples", "learned"]
+Coding: TypeAlias = Literal["joint", "class"]
 
 ROWS = 4096  # samples whose residuals are in memory at a time
 SAMPLES_PER_ATOM = 3
 MOST_ATOMS = 64
 
 
-class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify a sample by the class whose atoms leave the smallest residual.
 
     The atoms are the training samples themselves, as in sparse representation-based classification [1]_, or those of
-    dictionaries learned for each class. A sample is coded sparsely over the atoms of all classes together, and the part
-    of the code that belongs to a class is all that may explain it for that class; or it is coded over each class alone.
+    dictionaries learned for each class. A sample is coded over the atoms of all classes together, and the residual of a
+    class uses only the coefficients of its own atoms; or the sample is coded over the atoms of each class alone.
 
     Parameters
     ----------
-    dictionary : {"samples", "classes"}, default="samples"
-        Training samples as atoms, or a dictionary learned for each class.
+    atoms : {"samples", "learned"}, default="samples"
+        Training samples, or dictionaries learned for each class.
     n_components : int, optional
         Atoms of each class, at most as many as it has samples. If left out, all samples, or with
-        ``dictionary="classes"`` one atom for three samples, but at most 64.
+        ``atoms="learned"`` one atom per three samples, but at most 64.
     n_nonzero_coefs : int, default=4
-        At most this many atoms a sample.
+        At most this many atoms per sample.
     coding : {"joint", "class"}, default="joint"
-        Over the atoms of all classes, or over those of each class alone.
+        Code over the atoms of all classes, or over those of each class alone.
     preprocess : {"auto", "standardize", "common", "unit"} or None, default="auto"
         As in :class:`CoupledClassifier`.
     max_iter : int, default=10
-        Iterations of learning; with samples as atoms there is none.
+        Iterations of learning; not used with ``atoms="samples"``.
     pursuit : {"omp", "ols"}, default="omp"
         As in :func:`coupledict.sparse_encode`.
     n_jobs : int, optional
         Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
     random_state : int, RandomState, Generator or None
-        For the draw of samples and for learning.
+        Source of randomness for drawing samples and for learning.
+    verbose : int, default=0
+        1 shows how far the fit has come.
+    callback : callable, optional
+        Called as ``callback(progress)`` after each iteration of each class, or with samples as atoms after each class;
+        a true return value stops the fit by :class:`coupledict.StoppedByCallback`, and the results of an earlier fit
+        stay.
 
     Attributes
     ----------
     classes_ : array of shape (n_classes,)
     components_ : array of shape (n_atoms, n_features), or with one more column
-        Atoms, class after class, in the coordinates that `preprocess` makes; a constant one comes last.
+        Atoms, class after class, preprocessed as samples are; the constant coordinate, if there is one, comes last.
     atom_classes_ : array of shape (n_atoms,)
         Number of the class of each atom.
     n_iter_ : int
         Iterations that were done; 1 where samples are the atoms.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Names of the features, where X had them.
+        Names of the features, if X had them.
 
     See Also
     --------
@@ -79,45 +97,52 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
     Examples
     --------
     >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import cross_val_score
     >>> from coupledict.classification import SparseRepresentationClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> classifier = SparseRepresentationClassifier().fit(X[:1200], y[:1200])
-    >>> classifier.score(X[1200:], y[1200:]) > 0.94
+    >>> scores = cross_val_score(SparseRepresentationClassifier(), *load_digits(return_X_y=True), cv=3)
+    >>> bool(scores.mean() > 0.94)
     True
     """
 
+    classes_: Array
+    components_: Array
+    atom_classes_: Numbers
+    n_features_in_: int
+    n_iter_: int
+    _scaler: Scaler
+
     def __init__(
         self,
-        dictionary: Literal["samples", "classes"] = "samples",
+        atoms: Atoms = "samples",
         *,
         n_components: int | None = None,
         n_nonzero_coefs: int = 4,
-        coding: Literal["joint", "class"] = "joint",
-        preprocess: Literal["auto", "standardize", "common", "unit"] | None = "auto",
+        coding: Coding = "joint",
+        preprocess: Preprocess | None = "auto",
         max_iter: int = 10,
-        pursuit: Pursuit = "omp",
+        pursuit: GreedyPursuit = "omp",
         n_jobs: int | None = None,
         random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
     ) -> None:
-        self.dictionary = dictionary
-        self.n_components = n_components
-        self.n_nonzero_coefs = n_nonzero_coefs
-        self.coding = coding
-        self.preprocess = preprocess
-        self.max_iter = max_iter
-        self.pursuit = pursuit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._set_run(n_jobs, random_state, verbose, callback)
+        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.atoms, self.coding, self.preprocess, self.pursuit, self.max_iter = (
+            atoms,
+            coding,
+            preprocess,
+            pursuit,
+            max_iter,
+        )
 
     def _check_parameters(self) -> None:
-        check_choice(self.dictionary, "dictionary", ("samples", "classes"))
-        check_choice(self.coding, "coding", ("joint", "class"))
-        if self.n_components is not None:
-            check_count(self.n_components, "n_components")
-        for name in ("n_nonzero_coefs", "max_iter"):
-            check_count(getattr(self, name), name)
+        check_choice(self.atoms, "atoms", get_args(Atoms))
+        check_choice(self.coding, "coding", get_args(Coding))
+        check_counts(self, "n_nonzero_coefs", "max_iter", optional=["n_components"])
         check_preprocess(self.preprocess)
-        check_pursuit(self.pursuit)
+        check_choice(self.pursuit, "pursuit", get_args(GreedyPursuit))
+        self._check_run()
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike) -> Self:
         """Make the atoms of each class.
@@ -127,50 +152,68 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
         X : array of shape (n_samples, n_features)
             The samples.
         y : array of shape (n_samples,)
-            Labels: integers, strings, or anything else that scikit-learn takes for classes.
+            Labels, as in :class:`CoupledClassifier`.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        if isinstance(X, list) and any(entry is None or np.ndim(entry) == 2 for entry in X):
-            raise ValueError("Expected X to be one array, got a list of views. For those there is CoupledClassifier.")
-        with named_columns(X, "X"):
+        if is_view_list(X):
+            raise ValueError("Expected X to be one array, got several views. For those there is CoupledClassifier.")
+        with name_bad_column(X, "X"):
             given = check_labelled(self, X, y)
-        self.classes_ = given.classes
-        self._scaler = Scaler.of(given.views[0], self.preprocess)
-        samples = self._scaler.coded(given.views[0])
-        rng = generator(self.random_state)
-        blocks = [self._atoms(samples[given.y == label], rng) for label in range(self.classes_.size)]
-        self.components_ = np.vstack(blocks)
-        self.atom_classes_ = np.repeat(np.arange(self.classes_.size), [block.shape[0] for block in blocks])
-        self.n_iter_ = 1 if self.dictionary == "samples" else self.max_iter
+        n_classes = given.classes.size
+        scaler = Scaler.of(given.views[0], self.preprocess)
+        samples = scaler.coded(given.views[0])
+        rng = make_generator(self.random_state)
+        n_iter = 1 if self.atoms == "samples" else self.max_iter
+        with self._watched() as told:
+            meter = Meter(told, "learning", n_classes * n_iter)
+            count = None if told is None else lambda progress: meter.advance()
+            blocks = []
+            for label in range(n_classes):
+                own = samples[given.y == label]
+                if self.atoms == "samples":
+                    blocks.append(self._draw(own, rng))
+                    meter.advance()
+                else:
+                    blocks.append(self._learn(own, rng, count))
+        fitted = given.names | {
+            "classes_": given.classes,
+            "components_": np.vstack(blocks),
+            "atom_classes_": np.repeat(np.arange(n_classes), [block.shape[0] for block in blocks]),
+            "n_iter_": n_iter,
+            "_scaler": scaler,
+        }
+        keep_fitted(self, fitted)
         return self
 
-    def _atoms(self, samples: Array, rng: np.random.Generator) -> Array:
-        """Return the atoms of a class from its samples."""
+    def _draw(self, samples: Array, rng: np.random.Generator) -> Array:
+        """Return samples of a class as its atoms."""
         n = samples.shape[0]
-        if self.dictionary == "samples":
-            if self.n_components is None or self.n_components >= n:
-                return samples
-            return np.asarray(samples[np.sort(rng.choice(n, self.n_components, replace=False))])
-        n_components = min(self.n_components or min(-(-n // SAMPLES_PER_ATOM), MOST_ATOMS), n)
+        if self.n_components is None or self.n_components >= n:
+            return samples
+        return np.asarray(samples[np.sort(rng.choice(n, self.n_components, replace=False))])
+
+    def _learn(self, samples: Array, rng: np.random.Generator, callback: Callback | None) -> Array:
+        """Return atoms that are learned from the samples of a class."""
+        n = samples.shape[0]
         learner = DictionaryLearning(
-            n_components,
+            min(self.n_components or min(-(-n // SAMPLES_PER_ATOM), MOST_ATOMS), n),
             n_nonzero_coefs=self.n_nonzero_coefs,
             max_iter=self.max_iter,
             pursuit=self.pursuit,
             init="samples",
-            n_jobs=self.n_jobs,
             random_state=rng,
         )
-        return np.asarray(fit_many([learner], samples, self.n_jobs)[0].components_)
+        fitted = fit_many([learner], samples, self.n_jobs, callback=callback)
+        return np.asarray(fitted[0].components_)
 
     def _residuals(self, X: object) -> Array:
         """Return the squared residual of each sample for each class, relative to the coded sample."""
-        check_is_fitted(self, "components_")
-        array = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        check_is_fitted(self)
+        array = np.asarray(validate_data(self, X, dtype=NUMBER_TYPES, reset=False))
         bounds = np.searchsorted(self.atom_classes_, np.arange(self.classes_.size + 1))
         found = np.empty((array.shape[0], self.classes_.size), array.dtype)
         for first in range(0, array.shape[0], ROWS):
@@ -189,7 +232,7 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
         )
 
     def decision_function(self, X: npt.ArrayLike) -> Array:
-        """Return the residual of each class, negative: the largest is the best.
+        """Return the negative residual norm of each class: the largest value is the best.
 
         Parameters
         ----------
@@ -199,7 +242,8 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
         Returns
         -------
         array of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Norms of residuals of the samples as `preprocess` makes them; for two classes, the first less the second.
+            Negative norms of the residuals of preprocessed samples; for two classes, the norm of the first minus that
+            of the second.
         """
         norms = np.sqrt(self._residuals(X))
         return -norms if self.classes_.size > 2 else norms[:, 0] - norms[:, 1]
@@ -209,8 +253,7 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            The samples.
+        X : as in :meth:`decision_function`
 
         Returns
         -------
@@ -222,15 +265,25 @@ class SparseRepresentationClassifier(PicturedMixin, ClassifierMixin, BaseEstimat
     def _pictured(self) -> list[tuple[str, Array]]:
         return [("atoms", self.components_[:, : self.n_features_in_])] if hasattr(self, "components_") else []
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that :func:`coupledict.load` reads; opening it runs no code.
+    # To files and back
 
-        Parameters
-        ----------
-        path : path-like
-            Where to write; an existing file is replaced, as a whole.
-        """
-        from ._saving import save_residuals
+    def _to_state(self) -> ModelState:
+        tensors = {"components": self.components_, "atom_classes": self.atom_classes_.astype(np.int64)}
+        tensors |= self._scaler.tensors(0)
+        return ModelState.of(self, tensors, **describe_classes(self.classes_), **describe_names(vars(self)))
 
-        check_is_fitted(self, "components_")
-        save_residuals(self, path)
+    @classmethod
+    def _from_state(cls, state: ModelState) -> Self:
+        model = make_estimator(cls, state.parameters)
+        check_sizes(state.tensors)
+        model.classes_ = read_classes(state.facts)
+        model._scaler = Scaler.from_tensors(state.tensors, 0)
+        model.components_ = check_dictionary(state.tensors["components"], model._scaler.width)
+        n_atoms, n_classes = model.components_.shape[0], model.classes_.size
+        model.atom_classes_ = check_atom_classes(state.tensors["atom_classes"], n_atoms, n_classes)
+        if np.any(np.diff(model.atom_classes_) < 0) or np.unique(model.atom_classes_).size < n_classes:
+            raise ValueError("the classes of its atoms are not in order")
+        model.n_features_in_ = model._scaler.n_features
+        model.n_iter_ = 1 if model.atoms == "samples" else model.max_iter
+        restore_names(model, state.facts)
+        return model

@@ -1,29 +1,30 @@
-"""Features made fit for coding: brought to comparable sizes, given a constant coordinate, and to norm 1."""
+"""Preprocessing of features for coding: comparable scales, a constant coordinate, and samples of norm 1."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from .._base import check_choice
-from .._views import Array
+from ..foundation.arrays import Array, Floats
+from ..foundation.checks import check_choice
 
-Float: TypeAlias = npt.NDArray[np.float64]
+#: Preprocessing of features before they are coded; None for no preprocessing.
+Preprocess: TypeAlias = Literal["auto", "standardize", "common", "unit"]
 
-CONSTANT = 0.5  # of the constant coordinate, the root mean square norm of the samples being 1
-UNEQUAL = 10.0  # standard deviations this many times the median one are no longer those of one kind of feature
-PREPROCESS = ("auto", "standardize", "common", "unit")
+CONSTANT = 0.5  # the constant coordinate, for samples of root mean square norm 1
+UNEQUAL = 10.0  # a standard deviation this many times the median one means features of different kinds
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """What is done to the features of one view.
+    """The preprocessing of the features of one view.
 
-    Codes depend on directions only: without the constant coordinate a sample and its double have the same atoms, and
-    around the mean of standardised features directions say little. The head sees features centred, in its own units.
+    Codes depend on directions only: without the constant coordinate, a sample and its double would have the same atoms,
+    and directions near the mean of standardised features would mean little. The head gets centred features, with a
+    scale of their own.
 
     Attributes
     ----------
@@ -37,21 +38,21 @@ class Scaler:
         The head sees ``(X - center) * gain``, which has a mean squared norm of 1.
     """
 
-    shift: Float
-    factor: Float
+    shift: Floats
+    factor: Floats
     constant: float
     extended: bool
     unit: bool
-    center: Float
-    gain: Float
+    center: Floats
+    gain: Floats
 
     @classmethod
     def of(cls, X: Array, preprocess: str | None) -> Scaler:
-        """Learn from samples what is to be done."""
+        """Learn the preprocessing from samples."""
         n_features = X.shape[1]
         center, spread = _moments(X)
         largest = float(spread.max(initial=0.0))
-        # A feature that is constant but for rounding stays out of the way.
+        # Features that are constant up to rounding do not count.
         alive = spread > 1e-10 * np.maximum(np.abs(center), largest)
         middle = float(np.median(spread[alive])) if alive.any() else 0.0
         standardize = preprocess == "standardize" or (preprocess == "auto" and largest > UNEQUAL * middle)
@@ -69,9 +70,14 @@ class Scaler:
         return cls(shift, factor, CONSTANT, extended, preprocess is not None, center, gain)
 
     @property
+    def n_features(self) -> int:
+        """Features of the samples as they are given."""
+        return int(self.shift.size)
+
+    @property
     def width(self) -> int:
         """Features of the samples as they are coded."""
-        return self.shift.size + self.extended
+        return self.n_features + self.extended
 
     def coded(self, X: Array) -> Array:
         """Return samples as they are coded."""
@@ -87,17 +93,21 @@ class Scaler:
             scaled /= np.where(norms > 0, norms, 1)[:, None]
         return scaled
 
-    def features(self, X: Array) -> Float:
+    def features(self, X: Array) -> Floats:
         """Return samples as the head sees them."""
         return np.asarray((np.asarray(X, np.float64) - self.center) * self.gain)
 
-    def as_arrays(self) -> dict[str, Array]:
-        """Return everything there is to know, as arrays."""
-        return {field.name: np.asarray(getattr(self, field.name), np.float64) for field in fields(self)}
+    def tensors(self, view: int) -> dict[str, Array]:
+        """Return all attributes as arrays, for a file."""
+        return {
+            f"scaling.{view}.{field.name}": np.asarray(getattr(self, field.name), np.float64) for field in fields(self)
+        }
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array]) -> Scaler:
-        """Return what :meth:`as_arrays` took apart."""
+    def from_tensors(cls, tensors: Mapping[str, Array], view: int) -> Scaler:
+        """Return the scaler of which :meth:`tensors` gave the arrays."""
+        start = f"scaling.{view}."
+        arrays = {name[len(start) :]: array for name, array in tensors.items() if name.startswith(start)}
         kinds: dict[str, Any] = {"constant": float, "extended": bool, "unit": bool}
         known = {name: kinds.get(name, np.asarray)(array) for name, array in arrays.items()}
         scaler = cls(**known)
@@ -108,16 +118,16 @@ class Scaler:
 
 
 def check_preprocess(preprocess: object) -> None:
-    """Raise unless `preprocess` is one of the ways or None."""
+    """Raise unless `preprocess` is one of the known names or None."""
     if preprocess is not None:
-        check_choice(preprocess, "preprocess", PREPROCESS)
+        check_choice(preprocess, "preprocess", get_args(Preprocess))
 
 
 def _inverse(value: float) -> float:
     return 1 / value if value > 0 else 1.0
 
 
-def _moments(X: Array) -> tuple[Float, Float]:
+def _moments(X: Array) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each feature; numbers too large to be squared are scaled down first."""
     top = float(np.max(np.abs(X), initial=0.0))
     scale = top if top > 1e100 else 1.0

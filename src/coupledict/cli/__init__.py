@@ -1,4 +1,4 @@
-"""The command line: ``coupledict COMMAND``; one module a group of commands.
+"""The command line: ``coupledict COMMAND``; one module per group of commands.
 
 Modules import what they need when a command runs: help and completion must not wait for scikit-learn.
 """
@@ -7,5 +7,5 @@ from ._app import app, main
 
 __all__ = ["app", "main"]
 
-# They register their commands, which are listed in this order.
+# Importing a module registers its commands, which are listed in this order.
 from . import _learn, _code, _show, _images, _audio, _serve, _reproduce, _info  # noqa: F401, I001

@@ -21,9 +21,9 @@ EXIT_CODES = (
 INTERRUPTION = "The fit was interrupted"  # how the warning of a learner begins
 FAILED, MISUSED, EXISTS, FAULT, INTERRUPTED = 1, 2, 3, 70, 130
 
-#: What a user can mend: bad input, missing files, missing packages, too little memory. Anything else is our fault.
+#: Errors that a user can fix: bad input, missing files, missing packages, too little memory. Any other is a bug.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
-#: What the parser raises for arguments that it cannot make sense of. Typer shows it by this descendant only.
+#: What the parser raises for arguments that it does not understand. Typer exports only this subclass of it.
 PARSER_ERROR: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
@@ -68,11 +68,12 @@ def command(summary: str, *examples: str) -> Callable[[Command], Command]:
 
         @functools.wraps(function)
         def run(*, as_json: bool, debug: bool, **given: Any) -> None:
-            del debug  # main looks for it, for it matters to errors of the parser too
+            del debug  # main() looks for it in sys.argv, because it applies to parser errors too
             noted: list[str] = []
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                # Learners keep what they have when they are interrupted; who stops a command wants no output of it.
+                # An interrupted learner keeps what it has learned and warns; an interrupted command must not write
+                # output.
                 warnings.filterwarnings("error", INTERRUPTION, UserWarning)
                 warnings.showwarning = _warning_printer(noted if as_json else None)
                 result = function(**given)
@@ -96,7 +97,7 @@ def command(summary: str, *examples: str) -> Callable[[Command], Command]:
 
 
 def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
-    """Return what is told of warnings: it keeps them for the JSON object, or prints each as one sentence."""
+    """Return a handler of warnings, which keeps them for the JSON object, or prints each as one sentence."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         sentence = " ".join(str(message).split())
@@ -140,7 +141,7 @@ def _print_facts(facts: list[tuple[str, str]]) -> None:
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from .._levels import build_info
+        from ..kernels.instruction_sets import build_info
 
         info = build_info()
         typer.echo(f"coupledict {info['version']} ({info['simd']} kernels, {info['compiler']})")
@@ -160,7 +161,7 @@ def main() -> None:
     """Run the command line; an error becomes one sentence and an exit code that tells its kind."""
     try:
         code = app(prog_name="coupledict", standalone_mode=False)
-        if code == INTERRUPTED:  # what the parser makes of Ctrl-C
+        if code == INTERRUPTED:  # how the parser returns from Ctrl-C
             code = _report(StoppedError("Stopped."))
     except (KeyboardInterrupt, typer.Abort):
         code = _report(StoppedError("Stopped."))

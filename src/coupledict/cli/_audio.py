@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._app import Result, command
 from ._options import Force, ModelOption, SaveModel, Threads, check_training, jobs
-from ._progress import is_watched
+from ._progress import progress_bar
+
+if TYPE_CHECKING:
+    from ..foundation.progress import Callback
 
 
 @command(
@@ -35,9 +38,10 @@ def widen(
     check_output(output, force=force)
     check_training(model, train, save_model, force=force)
     check_source(source)
-    widener = _widener(model, train, save_model, jobs(threads))
-    widener.set_params(n_jobs=jobs(threads), verbose=is_watched())
-    n_cut = widener.extend_file(source, output, force=force)
+    with progress_bar() as told:
+        widener = _widener(model, train, save_model, told, jobs(threads))
+        widener.set_params(n_jobs=jobs(threads), callback=told)
+        n_cut = widener.extend_file(source, output, force=force)
     lines = [f"Wrote {output}."]
     if save_model is not None:
         lines.append(f"Wrote {save_model}; use it with --model.")
@@ -49,7 +53,9 @@ def widen(
     return Result({"output": str(output), "samples_cut": n_cut, **kept}, lines)
 
 
-def _widener(model: Path | None, train: Path | None, save_model: Path | None, n_jobs: int) -> Any:
+def _widener(
+    model: Path | None, train: Path | None, save_model: Path | None, callback: Callback | None, n_jobs: int
+) -> Any:
     """Return the extension that was asked for: read, learned, or the one that ships."""
     from ..audio import BandwidthExtension
 
@@ -57,7 +63,7 @@ def _widener(model: Path | None, train: Path | None, save_model: Path | None, n_
         return BandwidthExtension.load(model)
     if train is None:
         return BandwidthExtension.pretrained()
-    widener = BandwidthExtension(n_jobs=n_jobs, random_state=0, verbose=is_watched())
+    widener = BandwidthExtension(n_jobs=n_jobs, random_state=0, callback=callback)
     widener.fit(_training_signals(train))
     if save_model is not None:
         widener.save(save_model)

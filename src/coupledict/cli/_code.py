@@ -11,24 +11,29 @@ from typing import Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, command
+from ._models import OpenedLearner, open_learner
 from ._options import Force, ModelFile, Threads, check_new_file, jobs
-from ._progress import Progress
-from ._views import ABSENT, Views, read_views
+from ._progress import progress_bar
+from ._views import ABSENT, ViewFiles, read_views
 
-PART_BYTES = 1 << 26  # of the samples that are worked on at a time; changes nothing but memory and the progress shown
+PART_BYTES = 1 << 26  # of the samples processed at a time; changes only memory and the steps of the progress bar
 
 Given = Annotated[
     list[str],
     typer.Argument(
         metavar="VIEW",
-        help="One .npy file a view, in the order of the model, or one .npz file with all views; 'none' or '-' for a"
+        help="One .npy file per view, in the order of the model, or one .npz file with all views; 'none' or '-' for a"
         " view that is absent.",
         show_default=False,
     ),
 ]
 Names = Annotated[
     str | None,
-    typer.Option("--views", help="Arrays of the .npz file, as in none,blurred; all in their order if left out."),
+    typer.Option(
+        "--views",
+        help="Arrays of the .npz file, as in none,blurred. If left out, those with the names of the model's views, or"
+        " all in their order where it has other names.",
+    ),
 ]
 
 
@@ -57,7 +62,7 @@ def encode(
     """Code samples over the dictionaries of a model, from the views that are there."""
     import numpy as np
 
-    from .._views import common_dtype
+    from ..foundation.arrays import common_dtype
 
     if output.suffix not in (".npz", ".npy", ".zarr", ""):
         raise MisuseError(
@@ -66,15 +71,14 @@ def encode(
     folder = output.suffix in (".zarr", "")
     check = _check_codes_folder if folder else check_new_file
     check(output, force=force)
-    learner, _ = _load_learner(model, threads)
-    if getattr(learner, "coupling", "code") != "code":
+    learner = open_learner(model, jobs(threads))
+    if getattr(learner.estimator, "coupling", "code") != "code":
         raise ValueError(f"'{model}' codes each view by itself (coupling='support'); use transform in Python.")
-    views = _open(learner, model, sources, names)
-    parts = _parts(views, learner._view_components, "coding")
-    coded = (_transform(learner, rows) for rows in parts)
-    shape = (views.n_samples, len(learner._view_components[0]))
+    views = _open(learner, sources, names)
+    coded = (_transform(learner.estimator, rows) for rows in _parts(views, learner.components, "coding"))
+    shape = (views.n_samples, len(learner.components[0]))
     if folder:
-        dtype = common_dtype([*(array for array in views.arrays if array is not None), *learner._view_components])
+        dtype = common_dtype([*(array for array in views.arrays if array is not None), *learner.components])
         nnz = _write_folder(output, coded, shape[1], dtype)
         how = f"coupledict.open_codes({str(output)!r})"
     elif output.suffix == ".npz":
@@ -92,13 +96,13 @@ def encode(
 
 @command(
     "One view from the others.",
-    "coupledict predict model.safetensors --view 0 none blurred.npy -o sharp.npy",
+    "coupledict predict model.safetensors --view sharp none blurred.npy -o sharp.npy",
     "coupledict predict model.safetensors --view 0 none blurred.png -o sharp.png",
 )
 def predict(
     model: ModelFile,
     sources: Given,
-    view: Annotated[int, typer.Option(help="Number of the wanted view, from 0.", min=0)],
+    view: Annotated[str, typer.Option(help="Name of the wanted view, or its number from 0.", metavar="VIEW")],
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Array (.npy) or, for a model of pictures, picture to write.")
     ],
@@ -111,37 +115,36 @@ def predict(
     With a model that was learned from folders of pictures, pictures can be given instead of arrays: every patch of
     them is predicted, and the patches are put together.
     """
-    learner, made = _load_learner(model, threads)
-    n_views = len(learner._view_components)
-    if view >= n_views:
-        raise MisuseError(f"Expected --view to be from 0 to {n_views - 1}, got {view}.")
-    if n_views == 1:
+    learner = open_learner(model, jobs(threads))
+    number = learner.view_number(view)
+    if len(learner.components) == 1:
         raise ValueError(f"'{model}' has one view, so there is none to predict another from.")
     if output.suffix.lower() != ".npy":
-        return _predict_picture(learner, made, sources, view, output, force=force)
+        return _predict_picture(learner, sources, number, output, force=force)
     check_new_file(output, force=force)
-    views = _open(learner, model, sources, names)
-    if all(array is None for v, array in enumerate(views.arrays) if v != view):
+    views = _open(learner, sources, names)
+    if all(array is None for v, array in enumerate(views.arrays) if v != number):
         raise MisuseError(f"Expected a view other than the wanted one ({view}), got none.")
-    shape = (views.n_samples, learner._view_components[view].shape[1])
-    parts = _parts(views, learner._view_components, "predicting")
-    _write_npy(output, (learner.predict(rows, view=view) for rows in parts), shape)
-    lines = [f"Predicted view {view} of {shape[0]:,} samples.", f"Wrote {output}; read it in Python with numpy.load."]
-    return Result({"output": str(output), "shape": list(shape), "view": view}, lines)
+    shape = (views.n_samples, learner.components[number].shape[1])
+    parts = _parts(views, learner.components, "predicting")
+    _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape)
+    lines = [
+        f"Predicted {learner.describe_view(number)} of {shape[0]:,} samples.",
+        f"Wrote {output}; read it in Python with numpy.load.",
+    ]
+    return Result({"output": str(output), "shape": list(shape), "view": number}, lines)
 
 
-def _predict_picture(
-    learner: Any, made: dict[str, Any], sources: list[str], view: int, output: Path, *, force: bool
-) -> Result:
+def _predict_picture(learner: OpenedLearner, sources: list[str], view: int, output: Path, *, force: bool) -> Result:
     from ..images._files import Picture, check_output, write_image
     from ._pictures import predict_picture
 
     check_output(output, force=force)
     files = [None if source in ABSENT else Path(source) for source in sources]
-    if len(files) != len(learner._view_components):
-        raise MisuseError(f"Expected {len(learner._view_components)} views, 'none' for those absent, got {len(files)}.")
-    with Progress("predicting", 1.0) as progress:
-        pixels = predict_picture(learner, made, files, view, progress.reach)
+    if len(files) != len(learner.components):
+        raise MisuseError(f"Expected {len(learner.components)} views, 'none' for those absent, got {len(files)}.")
+    with progress_bar() as told:
+        pixels = predict_picture(learner, files, view, told)
     write_image(output, Picture(pixels), force=force)
     size = {"width": int(pixels.shape[1]), "height": int(pixels.shape[0])}
     return Result(
@@ -149,47 +152,37 @@ def _predict_picture(
     )
 
 
-def _load_learner(model: Path, threads: int | None) -> tuple[Any, dict[str, Any]]:
-    """Return a learner, and what 'coupledict learn' noted of its samples."""
-    from .._saving import load
-    from ..model_io import read_model
-
-    learner = load(model)
-    if not hasattr(learner, "_view_components"):
-        raise ValueError(f"Expected a model of dictionaries alone, got a {type(learner).__name__} in '{model}'.")
-    learner.n_jobs = jobs(threads)
-    made = read_model(model)[1].get("made")
-    return learner, made if isinstance(made, dict) else {}
-
-
-def _open(learner: Any, model: Path, sources: list[str], names: str | None) -> Views:
+def _open(learner: OpenedLearner, sources: list[str], names: str | None) -> ViewFiles:
     """Open the views that were given, which must be those of the model."""
-    views = read_views(sources, names, may_miss=True)
-    widths = [atoms.shape[1] for atoms in learner._view_components]
+    views = read_views(sources, names, may_miss=True, known=learner.names)
+    widths = [atoms.shape[1] for atoms in learner.components]
     if len(views.arrays) != len(widths):
         raise MisuseError(
-            f"Expected {len(widths)} views for '{model}', with 'none' for those that are absent, got"
+            f"Expected {len(widths)} views for '{learner.file}', with 'none' for those that are absent, got"
             f" {len(views.arrays)}."
         )
     for number, (array, width) in enumerate(zip(views.arrays, widths, strict=True)):
         if array is not None and array.shape[1] != width:
             raise ValueError(
-                f"Expected {width} features in view {number}, as '{model}' has them, got {array.shape[1]} in"
-                f" '{views.names[number]}'."
+                f"Expected {width} features in {learner.describe_view(number)}, as '{learner.file}' has them, got"
+                f" {array.shape[1]} in '{views.names[number]}'."
             )
     return views
 
 
-def _parts(views: Views, components: list[Any], what: str) -> Iterator[list[Any]]:
+def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[Any]]:
     """Yield the views a number of rows at a time, and show how far the work has come."""
     import numpy as np
 
+    from ..foundation.progress import Meter
+
     row_bytes = sum(8 * atoms.shape[1] for atoms in components)
     step = max(1, PART_BYTES // row_bytes)
-    with Progress(what, views.n_samples) as progress:
+    with progress_bar() as told:
+        meter = Meter(told, what, views.n_samples)
         for start in range(0, max(views.n_samples, 1), step):
             yield [None if array is None else np.array(array[start : start + step]) for array in views.arrays]
-            progress.reach(min(start + step, views.n_samples))
+            meter.advance(min(step, views.n_samples - start))
 
 
 def _transform(learner: Any, rows: list[Any]) -> Any:
@@ -199,8 +192,8 @@ def _transform(learner: Any, rows: list[Any]) -> Any:
 
 
 def _check_codes_folder(output: Path, *, force: bool) -> Path:
-    """Refuse a name that is taken, unless codes of ours have it and may be replaced."""
-    from .._code_files import open_codes
+    """Refuse a path that exists, unless it holds codes and `force` allows to replace them."""
+    from ..files.codes import open_codes
 
     if not output.exists():
         if not output.parent.is_dir():
@@ -208,13 +201,13 @@ def _check_codes_folder(output: Path, *, force: bool) -> Path:
         return output
     if not force:
         raise FileExistsError(f"'{output}' exists already; give another name, or --force to replace it.")
-    open_codes(output)  # anything else than codes is never removed
+    open_codes(output)  # raises for anything but codes: nothing else may be removed
     return output
 
 
 def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: Any) -> int:
     """Write codes a part at a time; codes that are replaced stay until the new ones are there."""
-    from .._code_files import code_writer
+    from ..files.codes import code_writer
 
     mark = secrets.token_hex(4)
     target = output.with_name(f".{output.stem}-{mark}{output.suffix}") if output.exists() else output
@@ -234,7 +227,7 @@ def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: 
 def _write_npz(output: Path, coded: Iterator[Any]) -> int:
     import scipy.sparse
 
-    from .._whole_file import new_file
+    from ..files.whole import new_file
 
     codes = scipy.sparse.csr_array(scipy.sparse.vstack(list(coded), format="csr"))
     with new_file(output) as file:
@@ -246,7 +239,7 @@ def _write_npy(output: Path, parts: Iterator[Any], shape: tuple[int, int]) -> in
     """Write rows as they come to one array file; return how many numbers are not 0."""
     import numpy as np
 
-    from .._whole_file import new_file
+    from ..files.whole import new_file
 
     nnz = 0
     with new_file(output) as file:

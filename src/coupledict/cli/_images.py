@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ._app import MisuseError, Result, command
 from ._options import Force, ModelOption, Picture, Quality, SaveModel, Threads, check_training, jobs
-from ._progress import is_watched
+from ._progress import progress_bar
+
+if TYPE_CHECKING:
+    from ..foundation.progress import Callback
 
 TRAINING_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
@@ -47,8 +50,9 @@ def fuse(
         if map_.resolve() == output.resolve():
             raise MisuseError(f"Expected different files for the picture and its map, got '{output}' for both.")
     pictures = _read_stack(images)
-    fusion = MultiFocusFusion(register=register, n_jobs=jobs(threads), verbose=is_watched())
-    fused = fusion.fuse([picture.pixels for picture in pictures])
+    with progress_bar() as told:
+        fusion = MultiFocusFusion(register=register, n_jobs=jobs(threads), callback=told)
+        fused = fusion.fuse([picture.pixels for picture in pictures])
     if map_ is not None:
         levels = np.rint(np.linspace(0, 255, len(images))).astype(np.uint8)
         write_image(map_, Pixels(levels[fused.decision]), force=force)
@@ -115,9 +119,10 @@ def upscale(
         raise MisuseError("Expected --best without --coupled: it is for anchored regressors.")
     picture = read_image(image)
     check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
-    enlarger = _enlarger(scale, model, train, save_model, coupled=coupled, n_jobs=jobs(threads))
-    enlarger.set_params(ensemble=best, n_jobs=jobs(threads), verbose=is_watched())
-    pixels = enlarger.upscale(picture.pixels)
+    with progress_bar() as told:
+        enlarger = _enlarger(scale, model, train, save_model, coupled=coupled, callback=told, n_jobs=jobs(threads))
+        enlarger.set_params(ensemble=best or enlarger.ensemble, n_jobs=jobs(threads), callback=told)
+        pixels = enlarger.upscale(picture.pixels)
     write_image(output, Pixels(pixels, picture.profile), force=force, quality=quality)
     kept = {} if save_model is None else {"model": str(save_model)}
     return Result(
@@ -128,7 +133,14 @@ def upscale(
 
 
 def _enlarger(
-    scale: int, model: Path | None, train: Path | None, save_model: Path | None, *, coupled: bool, n_jobs: int
+    scale: int,
+    model: Path | None,
+    train: Path | None,
+    save_model: Path | None,
+    *,
+    coupled: bool,
+    callback: Callback | None,
+    n_jobs: int,
 ) -> Any:
     """Return the super-resolution that was asked for: read, learned, or the one that ships."""
     from ..images import SuperResolution
@@ -141,7 +153,7 @@ def _enlarger(
     if train is None:
         return SuperResolution.pretrained(scale)
     enlarger = SuperResolution(
-        scale, method="coupled" if coupled else "anchored", n_jobs=n_jobs, random_state=0, verbose=is_watched()
+        scale, method="coupled" if coupled else "anchored", n_jobs=n_jobs, random_state=0, callback=callback
     )
     enlarger.fit(_training_pictures(train))
     if save_model is not None:

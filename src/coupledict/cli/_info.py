@@ -22,7 +22,7 @@ NEEDED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "ric
 @command("Version, instruction sets, threads and packages.", "coupledict info", "coupledict info --json")
 def info() -> Result:
     """Tell the version, the instruction sets and threads in use, and which packages are there."""
-    from .._levels import build_info
+    from ..kernels.instruction_sets import build_info
 
     build = build_info()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

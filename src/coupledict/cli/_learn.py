@@ -11,68 +11,26 @@ import typer
 
 from ._app import MisuseError, Result, StoppedError, command
 from ._options import Force, Seed, Threads, check_new_file, jobs
-from ._progress import Progress
-from ._views import Views, read_views
+from ._progress import progress_bar
+from ._views import ViewFiles, read_views
 
 SIDE = 8
 
 
-class Update(StrEnum):
-    """How atoms change."""
-
-    statistics = "statistics"
-    sequential = "sequential"
-    ksvd = "ksvd"
-    mod = "mod"
-
-
-class Schedule(StrEnum):
-    """How the atoms a sample may use grow in number."""
-
-    auto = "auto"
-    linear = "linear"
-    half = "half"
-    constant = "constant"
-
-
-class Pursuit(StrEnum):
-    """How samples are coded."""
-
-    omp = "omp"
-    ols = "ols"
-
-
-class Normalize(StrEnum):
-    """What has norm 1."""
-
-    views = "views"
-    joint = "joint"
-
-
-class Init(StrEnum):
-    """Where learning starts."""
-
-    auto = "auto"
-    dct = "dct"
-    samples = "samples"
-    random = "random"
-
-
-class Unused(StrEnum):
-    """What becomes of atoms that no sample used."""
-
-    keep = "keep"
-    late = "late"
-    worst = "worst"
-    mean = "mean"
-
+# The learner's choices, repeated: its modules take too long to import for help and completion. A test compares them.
+Update = StrEnum("Update", ["statistics", "sequential", "ksvd", "mod"])
+Schedule = StrEnum("Schedule", ["auto", "linear", "half", "constant"])
+Pursuit = StrEnum("Pursuit", ["omp", "ols"])
+Normalize = StrEnum("Normalize", ["views", "joint"])
+Init = StrEnum("Init", ["auto", "dct", "samples", "random"])
+Unused = StrEnum("Unused", ["keep", "late", "worst", "mean"])
 
 Sources = Annotated[
     list[Path],
     typer.Argument(
         metavar="VIEW",
-        help="One .npy file a view (row i of each belongs to one sample), one .npz file with all views, or one folder"
-        " of pictures a view, paired by file name.",
+        help="One .npy file per view (row i of each belongs to one sample), one .npz file with all views, or one folder"
+        " of pictures per view, paired by file name.",
         show_default=False,
     ),
 ]
@@ -99,7 +57,7 @@ def learn(
     ] = None,
     nonzeros: Annotated[
         int | None,
-        typer.Option("--nonzeros", "-T", help="Most atoms a sample; a tenth of the features if left out.", min=1),
+        typer.Option("--nonzeros", "-T", help="Most atoms per sample; a tenth of the features if left out.", min=1),
     ] = None,
     tol: Annotated[
         float | None, typer.Option(help="Code a sample until its squared error is this small.", min=0)
@@ -107,7 +65,7 @@ def learn(
     iterations: Annotated[int, typer.Option(help="Iterations.", min=1)] = 30,
     update: Annotated[Update | None, typer.Option(help="How atoms change; statistics if left out.")] = None,
     schedule: Annotated[
-        Schedule | None, typer.Option(help="How the atoms a sample may use grow; auto if left out.")
+        Schedule | None, typer.Option(help="How the number of atoms that a sample may use grows; auto if left out.")
     ] = None,
     pursuit: Annotated[Pursuit | None, typer.Option(help="How samples are coded; omp if left out.")] = None,
     init: Annotated[Init | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
@@ -118,10 +76,10 @@ def learn(
     weights: Annotated[
         str | None, typer.Option(help="Weights of the views, as in 1,0.5, or 'balanced'; all 1 if left out.")
     ] = None,
-    letter: Annotated[bool, typer.Option("--letter", help="The paper's Algorithm 1 to the letter.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's Algorithm 1, to the letter.")] = False,
     constant_atom: Annotated[bool, typer.Option("--constant-atom", help="Keep the first atom constant.")] = False,
     stop_tol: Annotated[
-        float, typer.Option(help="Stop when the error falls by less than this share an iteration; 0 never.", min=0)
+        float, typer.Option(help="Stop when the error falls by less than this share per iteration; 0 never.", min=0)
     ] = 0.0,
     names: Names = None,
     patch: Annotated[int | None, typer.Option(help=f"Folders: side of the patches, {SIDE} if left out.", min=2)] = None,
@@ -143,6 +101,8 @@ def learn(
     Large .npy files are not read into memory but used where they lie. Arrays of more than two dimensions hold one
     sample each along the first; the model remembers their shape. From pictures, patches are cut at the same places of
     all views, in shades of grey from 0 to 255 unless --colour is given, and without their mean unless --keep-mean is.
+
+    Views are called by the names of their files, folders or arrays, as far as these differ.
     """
     check_new_file(output, force=force)
     _check_checkpoint(checkpoint, output, resume=resume, force=force)
@@ -155,11 +115,11 @@ def learn(
         "unused_atoms": unused,
         "view_weights": weights if weights in (None, "balanced") else parse_weights(weights),
     }
-    settings = _settings(choices, letter=letter)
+    settings = _settings(choices, paper=paper)
     folder_options = {"patch": patch, "patches": patches, "colour": colour, "keep_mean": keep_mean}
     views = _read(sources, names, folder_options, seed)
 
-    from .._learner import CoupledDictionaryLearning
+    from ..estimators.coupled import CoupledDictionaryLearning
 
     learner = CoupledDictionaryLearning(
         components,
@@ -205,20 +165,20 @@ def _check_checkpoint(checkpoint: Path | None, output: Path, *, resume: bool, fo
             ) from None
 
 
-def _settings(choices: dict[str, Any], *, letter: bool) -> dict[str, Any]:
-    """Return the parameters that were asked for; what was not stays as the learner has it."""
+def _settings(choices: dict[str, Any], *, paper: bool) -> dict[str, Any]:
+    """Return the parameters that were given; the others keep the defaults of the learner."""
     given = {key: str(v) if isinstance(v, StrEnum) else v for key, v in choices.items() if v is not None}
-    if not letter:
+    if not paper:
         return given
     if given:
         option = {"unused_atoms": "unused", "view_weights": "weights"}.get(key := next(iter(given)), key)
-        raise MisuseError(f"Expected --letter without --{option}: the paper settles it.")
-    from .._learner import LETTER
+        raise MisuseError(f"Expected --paper without --{option}: the paper settles it.")
+    from ..estimators.coupled import PAPER
 
-    return dict(LETTER)
+    return dict(PAPER)
 
 
-def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed: int) -> Views:
+def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed: int) -> ViewFiles:
     """Open arrays, or cut patches out of pictures."""
     missing = [source for source in sources if not source.exists()]
     if missing:
@@ -235,7 +195,7 @@ def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed:
         raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
     from ._pictures import read_folders
 
-    with Progress("reading pictures", 1.0) as progress:
+    with progress_bar() as told:
         return read_folders(
             folders,
             side=options["patch"] or SIDE,
@@ -243,21 +203,15 @@ def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed:
             colour=options["colour"],
             centre=not options["keep_mean"],
             seed=seed,
-            step=progress.reach,
+            callback=told,
         )
 
 
-def _fit(learner: Any, views: Views, checkpoint: Path | None, *, resume: bool) -> None:
-    with Progress("learning", learner.max_iter) as progress:
-
-        def show(state: Any) -> None:
-            last = state.history[-1]
-            figures = f"RMS error {last['rms']:.4g}, nonzeros {last['mean_nonzeros']:.2f}"
-            progress.reach(state.iteration, f"iteration {state.iteration}: {figures}")
-
-        learner.callback = show
+def _fit(learner: Any, views: ViewFiles, checkpoint: Path | None, *, resume: bool) -> None:
+    with progress_bar("learning") as told:
+        learner.callback = told
         try:
-            learner.fit(views.arrays, checkpoint=checkpoint, resume=checkpoint if resume else None)
+            learner.fit(views.by_name(), checkpoint=checkpoint, resume=checkpoint if resume else None)
         except (KeyboardInterrupt, UserWarning) as error:
             if checkpoint is None or not checkpoint.exists():
                 raise
@@ -266,23 +220,23 @@ def _fit(learner: Any, views: Views, checkpoint: Path | None, *, resume: bool) -
             learner.callback = None
 
 
-def _save(learner: Any, output: Path, views: Views) -> None:
-    """Write the model together with what should be remembered of its samples."""
-    from .._saving import save_learner
+def _save(learner: Any, output: Path, views: ViewFiles) -> None:
+    """Write the model together with facts about its samples."""
+    from ..estimators.saving import save_with
 
     shapes = [None if shape is None else list(shape) for shape in views.shapes]
-    made = {"views": views.names, "patch_shape": shapes if any(shapes) else None, "n_samples": views.n_samples}
-    save_learner(learner, output, made=made | views.made)
+    made = {"views": views.names, "patch_size": shapes if any(shapes) else None, "n_samples": views.n_samples}
+    save_with(learner, output, made=made | views.made)
 
 
-def _tell(learner: Any, output: Path, views: Views, seconds: float) -> Result:
+def _tell(learner: Any, output: Path, views: ViewFiles, seconds: float) -> Result:
     last = learner.history_[-1]
-    n_atoms, score = len(learner.components_[0]), learner.score(views.arrays)
+    n_atoms, score = len(learner.components_[0]), learner.score(views.by_name())
     lines = [
         *views.notes,
         f"Learned {n_atoms:,} atoms in {len(views.names)} {'view' if len(views.names) == 1 else 'views'}"
         f" ({', '.join(views.names)}) from {views.n_samples:,} samples in {seconds:.1f} s.",
-        f"{last['mean_nonzeros']:.1f} atoms a sample explain {score:.1%} of the energy.",
+        f"{last['mean_nonzeros']:.1f} atoms per sample explain {score:.1%} of the energy.",
         f"Wrote {output}. Next: coupledict show {output}",
     ]
     data = {

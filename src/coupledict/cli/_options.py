@@ -1,8 +1,7 @@
-"""Options that several commands share, each told once; and the checks of outputs that go with them."""
+"""Options that several commands share, each defined once, and the checks of outputs that belong to them."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,28 +17,22 @@ Picture = Annotated[Path, typer.Option("-o", "--output", help="Picture to write 
 ModelOption = Annotated[Path | None, typer.Option(help="Model to use instead of the one that ships.")]
 SaveModel = Annotated[Path | None, typer.Option(help="Where to keep what --train learned.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, as 'coupledict learn' writes it.")]
-PatchShape = Annotated[
+PatchSize = Annotated[
     str | None,
     typer.Option(
         "--patch",
-        metavar="SHAPE",
-        help="Shape of the atoms: 8, 8x8 or 8x8x3 for patches, 'curve' for signals. What the model tells, or squares"
+        metavar="SIZE",
+        help="Size of the atoms: 8, 8x8 or 8x8x3 for patches, 'curve' for signals. What the model tells, or squares"
         " where they fit, if left out.",
     ),
 ]
 
 
 def check_new_file(path: Path, *, force: bool) -> Path:
-    """Say before the work begins whether a file can be written to a path."""
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected an output file, got the folder '{path}'.")
-    if path.exists() and not force:
-        raise FileExistsError(f"'{path}' exists already; give another name, or --force to replace it.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"Expected the folder '{path.parent}' for the output to exist; make it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"Expected the folder '{path.parent}' to be writable; choose another.")
-    return path
+    """Return the path of a file to write; raise, before the work begins, if it cannot be written."""
+    from ..files.whole import check_output  # NumPy comes with it, for which --help need not wait
+
+    return check_output(path, force=force)
 
 
 def check_training(model: Path | None, train: Path | None, save_model: Path | None, *, force: bool) -> None:
@@ -53,7 +46,7 @@ def check_training(model: Path | None, train: Path | None, save_model: Path | No
 
 
 def parse_patch(text: str | None) -> tuple[int, ...] | None:
-    """Return the shape that --patch names; () stands for curves."""
+    """Return the size that --patch names; () stands for curves."""
     if text is None:
         return None
     if text == "curve":
@@ -63,7 +56,7 @@ def parse_patch(text: str | None) -> tuple[int, ...] | None:
     except ValueError:
         sides = ()
     if not 1 <= len(sides) <= 3 or min(sides) < 1 or (len(sides) == 3 and sides[2] != 3):
-        raise MisuseError(f"Expected --patch to be a side like 8, a shape like 8x8 or 8x8x3, or 'curve', got {text!r}.")
+        raise MisuseError(f"Expected --patch to be a side like 8, a size like 8x8 or 8x8x3, or 'curve', got {text!r}.")
     return sides * 2 if len(sides) == 1 else sides
 
 

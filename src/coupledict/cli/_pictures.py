@@ -1,13 +1,17 @@
-"""Pictures as views: patches at the same places of pictures of the same names, and pictures made of patches again."""
+"""Pictures as views: patches at the same positions of pictures of one name, and pictures assembled from patches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._app import MisuseError
-from ._views import Views
+from ._models import OpenedLearner
+from ._views import ViewFiles
+
+if TYPE_CHECKING:
+    from ..foundation.progress import Callback
 
 RANGE = 255.0  # pictures of any depth are brought to the range of 8 bits, so that a tolerance means the same for all
 BAND_BYTES = 1 << 24  # of the patches that are predicted at a time
@@ -22,10 +26,12 @@ def read_folders(
     colour: bool,
     centre: bool,
     seed: int,
-    step: Callable[[float, str], None],
-) -> Views:
-    """Cut patches out of the pictures of folders, one folder a view, paired by file name without its ending."""
+    callback: Callback | None,
+) -> ViewFiles:
+    """Cut patches out of the pictures of folders, one folder per view, paired by file name without its ending."""
     import numpy as np
+
+    from ..foundation.progress import Meter
 
     named = [_pictures_of(folder) for folder in folders]
     common = sorted(set.intersection(*(set(files) for files in named)))
@@ -37,18 +43,19 @@ def read_folders(
         )
     shares = _shares(n_patches, len(common))
     rows: list[list[Any]] = [[] for _ in folders]
+    meter = Meter(callback, "reading pictures", len(common))
     for number, (name, share) in enumerate(zip(common, shares, strict=True)):
-        step(number / len(common), f"reading {name}")
         planes = [read_plane(files[name], colour=colour) for files in named]
         _check_pair(planes, [files[name] for files in named], side)
         for view, plane in zip(rows, planes, strict=True):
             view.append(_cut(plane, side, share, seed + number, centre=centre))
+        meter.advance()
     channels = (3,) if colour else ()
     shape = (side, side, *channels)
     made = {"centred": centre, "range": RANGE, "colour": colour, "n_pictures": len(common)}
     notes = _unpaired(folders, named, set(common))
     names = [folder.name or str(folder.resolve().name) for folder in folders]
-    return Views([np.concatenate(view) for view in rows], names, [shape] * len(folders), made, notes)
+    return ViewFiles([np.concatenate(view) for view in rows], names, [shape] * len(folders), made, notes)
 
 
 def _pictures_of(folder: Path) -> dict[str, Path]:
@@ -110,25 +117,24 @@ def _check_pair(planes: list[Any], files: list[Path], side: int) -> None:
 
 
 def _cut(plane: Any, side: int, n_patches: int, seed: int, *, centre: bool) -> Any:
-    """Draw patches as rows; the same seed draws the same places."""
+    """Draw patches as rows; the same seed draws the same positions."""
     from ..images import extract_patches
 
     room = (plane.shape[0] - side + 1) * (plane.shape[1] - side + 1)
-    patches = extract_patches(plane, (side, side), n_patches=min(n_patches, room), random_state=seed)
+    patches = extract_patches(plane, (side, side), max_patches=min(n_patches, room), random_state=seed)
     rows = patches.reshape(len(patches), -1)
     return rows - rows.mean(axis=1, keepdims=True) if centre else rows
 
 
-def predict_picture(
-    learner: Any, made: dict[str, Any], files: Sequence[Path | None], view: int, done: Callable[[float], None]
-) -> Any:
+def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: int, callback: Callback | None) -> Any:
     """Predict a picture from others: the mean, where patches overlap, of what every patch predicts."""
     import numpy as np
 
+    from ..foundation.progress import Meter
     from ..images import patch_bands
     from ..images._patches import Assembly
 
-    shape = _patch_shape(made, len(files))
+    shape = _patch_size(learner, len(files))
     given = [None if v == view or f is None else read_plane(f, colour=len(shape) == 3) for v, f in enumerate(files)]
     there = [(plane, file) for plane, file in zip(given, files, strict=True) if plane is not None and file is not None]
     if not there:
@@ -136,26 +142,30 @@ def predict_picture(
     _check_pair([plane for plane, _ in there], [file for _, file in there], max(shape[:2]))
     first = there[0][0]
     assembly = Assembly(first.shape, shape, dtype=np.float32)
+    meter, n_rows = Meter(callback, "predicting", first.shape[0]), 0
     for band in patch_bands(first.shape, shape[:2], max_bytes=BAND_BYTES):
         planes = [None if plane is None else plane[band] for plane in given]
-        predicted = _predict_patches(learner, planes, shape, view, centred=made.get("centred") is True)
+        predicted = _predict_patches(
+            learner.estimator, planes, shape, view, centred=learner.made.get("centred") is True
+        )
         assembly.add(predicted.reshape(-1, *shape), band)
-        done(band.stop / first.shape[0])
+        meter.advance(band.stop - n_rows)
+        n_rows = band.stop
     return np.rint(np.clip(assembly.image(None), 0, RANGE)).astype(np.uint8)
 
 
-def _patch_shape(made: dict[str, Any], n_views: int) -> tuple[int, ...]:
-    """Return the shape of the patches that a model was learned from, the same in all views."""
-    shapes = made.get("patch_shape")
-    if isinstance(shapes, list) and len(shapes) == n_views and made.get("range") == RANGE:
-        first = shapes[0]
-        if all(shape == first for shape in shapes) and isinstance(first, list) and len(first) in (2, 3):
+def _patch_size(learner: OpenedLearner, n_views: int) -> tuple[int, ...]:
+    """Return the size of the patches that a model was learned from, the same in all views."""
+    sizes = learner.patch_sizes
+    if isinstance(sizes, list) and len(sizes) == n_views and learner.made.get("range") == RANGE:
+        first = sizes[0]
+        if all(size == first for size in sizes) and isinstance(first, list) and len(first) in (2, 3):
             return tuple(int(side) for side in first)
     raise ValueError("Expected a model that 'coupledict learn' made from folders of pictures, got another one.")
 
 
 def _predict_patches(learner: Any, planes: list[Any], shape: tuple[int, ...], view: int, *, centred: bool) -> Any:
-    """Predict all patches of one view from those of others; their mean is that of the first that is there."""
+    """Predict all patches of one view from those of others; their mean is that of the first view that is given."""
     from ..images import extract_patches
 
     cut = [None if plane is None else extract_patches(plane, shape[:2]) for plane in planes]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +12,7 @@ import typer
 
 from ._app import Result, command
 from ._options import Seed, Threads
-from ._progress import Progress
+from ._progress import progress_bar
 
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder for the report and its figures.", metavar="DIR")]
 ForceFolder = Annotated[
@@ -49,7 +47,7 @@ def reproduce(
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import reproduce as run
 
-    with Progress() as progress:
+    with progress_bar() as told:
         results = run(
             output,
             data=data,
@@ -57,8 +55,7 @@ def reproduce(
             seed=seed,
             threads=threads or usable_cores(),
             command=command_line(),
-            progress=progress.step,
-            started=progress.expect,
+            callback=told,
         )
     lines = [
         *summary(results),
@@ -76,21 +73,11 @@ def demo(
 ) -> Result:
     """Learn paired atoms, predict a sharp photograph from a blurred one, and run the paper's experiments in short."""
     check_folder(output, force=force)
-    from ..experiments.demonstration import fuse_photographs, predict_photograph
+    from ..experiments.demonstration import demonstrate
     from ..experiments.machine import usable_cores
-    from ..experiments.reproduction import QUICK_TIME, count_steps
-    from ..experiments.reproduction import reproduce as run
 
-    n_threads = threads or usable_cores()
-    output.mkdir(parents=True, exist_ok=True)
-    with Progress() as progress, tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
-        progress.expect(3 + count_steps(QUICK_TIME))
-        folder = Path(name)
-        lines = predict_photograph(folder, n_threads, progress.step)
-        lines += fuse_photographs(folder, n_threads, progress.step)
-        results = run(output, quick=True, threads=n_threads, command=command_line(), progress=progress.step)
-        for file in sorted(folder.iterdir()):
-            os.replace(file, output / file.name)
+    with progress_bar() as told:
+        lines, results = demonstrate(output, threads=threads or usable_cores(), command=command_line(), callback=told)
     lines += [
         "report.html: the paper's two experiments in short, with an atom explorer; results.json has its figures.",
         f"All of it is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,",

@@ -32,7 +32,7 @@ def serve(
     from ..serve import run
 
     told: list[str] = []
-    for_machines = "--json" in sys.argv  # their object comes at the end, alone; a person reads along on stderr
+    for_machines = "--json" in sys.argv  # stdout gets only the JSON object, at the end; people read along on stderr
 
     def tell(line: str) -> None:
         told.append(line)

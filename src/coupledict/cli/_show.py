@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, command
-from ._options import Force, ModelFile, PatchShape, check_new_file, parse_patch
+from ._models import OpenedModel, open_model
+from ._options import Force, ModelFile, PatchSize, check_new_file, parse_patch
 
 PICTURES = (".png", ".svg", ".pdf", ".jpg")
 MOST_CURVES = 400  # atoms that are drawn as curves in one picture
@@ -27,15 +28,13 @@ def show(
         Path | None, typer.Option("--atoms", help=f"Picture of the atoms to write ({', '.join(PICTURES)}).")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Page to write, on which to explore the atoms.")] = None,
-    patch: PatchShape = None,
+    patch: PatchSize = None,
     number: Annotated[
         int, typer.Option("--dictionary", help="Which set of dictionaries, of a model that has several.", min=0)
     ] = 0,
     force: Force = False,
 ) -> Result:
     """Show what a model file holds; nothing in the file is executed."""
-    from .._saving import load
-    from ..model_io import read_model
     from ..report._models import model_atoms
 
     if atoms is not None and atoms.suffix.lower() not in PICTURES:
@@ -44,10 +43,10 @@ def show(
         if file is not None:
             check_new_file(file, force=force)
     asked = parse_patch(patch)
-    estimator, metadata = load(model), read_model(model)[1]
-    found = model_atoms(estimator, number)
-    names, shapes = _names_and_shapes(found, metadata, asked)
-    result = _summary(model, estimator, metadata, found, names, shapes)
+    opened = open_model(model)
+    found = model_atoms(opened.estimator, number)
+    names, shapes = _names_and_shapes(found, opened, asked)
+    result = _summary(opened, found, names, shapes)
     if atoms is not None:
         _draw(atoms, found.dictionaries, names, shapes)
         result.lines.append(f"Wrote {atoms}.")
@@ -60,40 +59,35 @@ def show(
 
 
 def _names_and_shapes(
-    found: Any, metadata: dict[str, Any], asked: tuple[int, ...] | None
+    found: Any, model: OpenedModel, asked: tuple[int, ...] | None
 ) -> tuple[list[str], list[tuple[int, ...]]]:
     """Return the name of each view and the shape of its atoms: what was asked for, what is noted, or what fits."""
     from ..report._model_page import shapes_of_views
 
-    made = metadata.get("made")
-    made = made if isinstance(made, dict) else {}
     n_views = len(found.dictionaries)
-    noted = made.get("views")
-    fits = isinstance(noted, list) and len(noted) == n_views and all(isinstance(name, str) for name in noted)
-    names = found.names or (noted if fits and noted is not None else [f"View {v}" for v in range(n_views)])
+    names = found.names or model.view_names(n_views) or [f"View {v}" for v in range(n_views)]
     if asked == ():
         return names, [(atoms.shape[1],) for atoms in found.dictionaries]
     if asked is not None:
         return names, shapes_of_views(asked, found.dictionaries)
-    if found.patch_shape is not None:
-        return names, found.patch_shape
+    if found.patch_size is not None:
+        return names, found.patch_size
     try:
-        return names, shapes_of_views(_known(made.get("patch_shape")), found.dictionaries)
-    except ValueError:  # noted by a stranger, or of more dimensions than can be drawn
+        return names, shapes_of_views(_known(model.patch_sizes), found.dictionaries)
+    except ValueError:  # the note may be wrong, or have more dimensions than can be drawn
         return names, shapes_of_views(None, found.dictionaries)
 
 
 def _known(noted: Any) -> list[tuple[int, ...] | None] | None:
-    """Return the shapes that a model file notes, if it notes shapes: it may come from a stranger."""
+    """Return the sizes that a model file notes, or None; the file is not to be trusted."""
     if not isinstance(noted, list):
         return None
-    return [tuple(shape) if isinstance(shape, list) and shape else None for shape in noted]
+    return [tuple(size) if isinstance(size, list) and size else None for size in noted]
 
 
-def _summary(
-    file: Path, estimator: Any, metadata: dict[str, Any], found: Any, names: list[str], shapes: list[tuple[int, ...]]
-) -> Result:
+def _summary(model: OpenedModel, found: Any, names: list[str], shapes: list[tuple[int, ...]]) -> Result:
     """Return the facts of a model."""
+    file, estimator, version = model.file, model.estimator, model.facts.get("version")
     size, kind = file.stat().st_size, type(estimator).__name__
     views = [
         {"name": name, "n_features": atoms.shape[1], "shape": list(shape)}
@@ -104,7 +98,7 @@ def _summary(
     data: dict[str, Any] = {
         "model": str(file),
         "estimator": kind,
-        "version": metadata.get("version"),
+        "version": version,
         "bytes": size,
         "n_components": n_atoms,
         "n_dictionaries": found.n_sets,
@@ -114,7 +108,7 @@ def _summary(
     facts = [
         ("model", str(file)),
         ("kind", kind),
-        ("written by", f"coupledict {metadata.get('version')}"),
+        ("written by", f"coupledict {version}"),
         ("size", f"{size / 1024:,.0f} kB"),
         ("atoms", f"{n_atoms:,}" + (f", in {found.n_sets} sets of dictionaries" if found.n_sets > 1 else "")),
     ]
@@ -139,7 +133,7 @@ def _shorten(text: str, most: int = 100) -> str:
 
 
 def _settled(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are not as they are by default."""
+    """Return the parameters that differ from their defaults."""
     usual = type(estimator)().get_params(deep=False)
     given = estimator.get_params(deep=False)
     hidden = ("n_jobs", "verbose", "callback")
@@ -148,7 +142,7 @@ def _settled(estimator: Any) -> dict[str, Any]:
 
 
 def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, str]]) -> None:
-    """Add what is known of how a learner was learned."""
+    """Add what is known about the fit of a learner."""
     history = getattr(estimator, "history_", None)
     if not history or not {"seconds", "rms", "mean_nonzeros", "n_samples"} <= set(history[-1]):
         return
@@ -160,7 +154,7 @@ def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, st
         (
             "learned",
             f"{len(history)} iterations in {last['seconds']:.1f} s, from {last['n_samples']:,} samples: RMS error"
-            f" {last['rms']:.4g} with {last['mean_nonzeros']:.2f} atoms a sample",
+            f" {last['rms']:.4g} with {last['mean_nonzeros']:.2f} atoms per sample",
         )
     )
 
@@ -168,10 +162,10 @@ def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, st
 def _write_page(
     file: Path, model: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]]
 ) -> None:
-    from .._whole_file import replace_file
+    from ..files.whole import replace_file
     from ..report import explorer_page
 
-    page = explorer_page(dictionaries, title=model.name, patch_shape=shapes, names=names)
+    page = explorer_page(dictionaries, title=model.name, patch_size=shapes, names=names)
     replace_file(file, [page.encode("utf-8", "replace")])
 
 
@@ -179,7 +173,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
     """Draw the atoms of all views side by side: patches as pictures, others as curves."""
     import io
 
-    from .._whole_file import replace_file
+    from ..files.whole import replace_file
 
     try:
         import matplotlib as mpl
@@ -196,7 +190,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
     figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 6.4), squeeze=False, layout="constrained")
     for axis, view, name, shape in zip(axes[0], dictionaries, names, shapes, strict=True):
         if len(shape) > 1:
-            plot_atoms(view, patch_shape=shape, ax=axis, title=name)
+            plot_atoms(view, patch_size=shape, ax=axis, title=name)
         else:
             _draw_curves(axis, view, name)
     drawn = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What people give as views: arrays in .npy and .npz files, and which of them are absent."""
+"""Views as given on the command line: arrays in .npy and .npz files, some of which may be absent."""
 
 from __future__ import annotations
 
@@ -10,30 +10,47 @@ from typing import Any
 
 from ._app import MisuseError
 
-ABSENT = ("-", "none")  # what stands for a view that is not there
+ABSENT = ("-", "none")  # placeholders for an absent view
 
 
 @dataclass
-class Views:
-    """Views as they were given: arrays of shape (n_samples, n_features), on disk until they are read.
+class ViewFiles:
+    """Views as files hold them: arrays of shape (n_samples, n_features), on disk until they are read.
 
-    `shapes` tells how the features of each view lay in its file, where they had more dimensions than one.
+    Attributes
+    ----------
+    arrays : list of arrays, with None for an absent view
+    names : list of str
+        Stems of file names, names of folders or names of arrays in a file.
+    shapes : list of tuples or None
+        Shape of the samples of each view in its file, if they had more than one dimension.
+    made : dict
+        Facts about them that a model should keep.
+    notes : list of str
+        Sentences for the user.
     """
 
     arrays: list[Any]
     names: list[str]
     shapes: list[tuple[int, ...] | None]
-    made: dict[str, Any] = field(default_factory=dict)  # what a model should remember of them
-    notes: list[str] = field(default_factory=list)  # what people should know
+    made: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def n_samples(self) -> int:
         """Number of samples, the same in all views that are there."""
         return next(int(array.shape[0]) for array in self.arrays if array is not None)
 
+    def by_name(self) -> dict[str, Any] | list[Any]:
+        """Return the views as a learner takes them: by name, or in a list where two have the same name."""
+        named = dict(zip(self.names, self.arrays, strict=True))
+        return named if len(named) == len(self.arrays) else self.arrays
 
-def read_views(files: Sequence[str], names: str | None, *, may_miss: bool) -> Views:
-    """Open one .npz file with all views, or one .npy file a view.
+
+def read_views(
+    files: Sequence[str], names: str | None, *, may_miss: bool, known: Sequence[str] | None = None
+) -> ViewFiles:
+    """Open one .npz file with all views, or one .npy file per view.
 
     Parameters
     ----------
@@ -41,14 +58,17 @@ def read_views(files: Sequence[str], names: str | None, *, may_miss: bool) -> Vi
         Arrays of the .npz file to take, with commas between them; all, in the order of the file, if left out.
     may_miss : bool
         Whether "-" or "none" may stand for a view that is absent.
+    known : list of str, optional
+        Names of the views of a model. Where `names` is left out and the .npz file has no other arrays, its arrays are
+        taken by these names, and those that it does not have are absent.
     """
     packed = [file for file in files if Path(file).suffix.lower() == ".npz"]
     if packed and len(files) > 1:
-        raise MisuseError(f"Expected one .npz file with all views, or one .npy file a view, got {len(files)} files.")
+        raise MisuseError(f"Expected one .npz file with all views, or one .npy file per view, got {len(files)} files.")
     if names is not None and not packed:
         raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
     if packed:
-        given = _read_npz(Path(packed[0]), names, may_miss=may_miss)
+        given = _read_npz(Path(packed[0]), names, known, may_miss=may_miss)
     else:
         given = {}
         for number, file in enumerate(files):
@@ -60,7 +80,7 @@ def read_views(files: Sequence[str], names: str | None, *, may_miss: bool) -> Vi
     _check_samples(list(given.values()), titles)
     shapes = [None if array is None or array.ndim == 2 else tuple(array.shape[1:]) for array in given.values()]
     flat = [array if array is None or array.ndim == 2 else array.reshape(len(array), -1) for array in given.values()]
-    return Views(flat, titles, shapes)
+    return ViewFiles(flat, titles, shapes)
 
 
 def _read_npy(file: Path) -> Any:
@@ -78,15 +98,20 @@ def _read_npy(file: Path) -> Any:
     return _check_array(array, file.name)
 
 
-def _read_npz(file: Path, names: str | None, *, may_miss: bool) -> dict[str, Any]:
+def _read_npz(file: Path, names: str | None, known: Sequence[str] | None, *, may_miss: bool) -> dict[str, Any]:
     import numpy as np
 
     if not file.is_file():
         raise FileNotFoundError(f"Expected a file of arrays (.npz), found none at '{file}'.")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            wanted = archive.files if names is None else [name.strip() for name in names.split(",")]
-            absent = ABSENT if may_miss else ()
+            absent: Sequence[str] = ABSENT if may_miss else ()
+            if names is not None:
+                wanted = [name.strip() for name in names.split(",")]
+            elif known is not None and set(archive.files) <= set(known):
+                wanted, absent = list(known), known
+            else:
+                wanted = archive.files
             unknown = [name for name in wanted if name not in archive.files and name not in absent]
             if unknown:
                 raise MisuseError(
@@ -112,7 +137,7 @@ def _check_array(array: Any, name: str) -> Any:
     if array.dtype.kind not in "fiub":
         raise ValueError(f"'{name}' holds {array.dtype}, not real numbers.")
     if array.ndim < 2:
-        raise ValueError(f"'{name}' is of shape {array.shape}; expected one row a sample.")
+        raise ValueError(f"'{name}' is of shape {array.shape}; expected one row per sample.")
     return array
 
 

@@ -1,8 +1,8 @@
-"""The same learner on Dask: samples in chunks on a cluster, sums over them on the wires.
+"""The same learners on Dask: the samples stay in chunks on a cluster, and only sums over them are sent.
 
-Give Dask arrays, chunked along the samples, to ``fit``, ``transform``, ``predict`` and ``score``: they are worked on by
-the current ``distributed.Client``, or by Dask's scheduler in this process where there is none. docs/cluster.md tells
-how to run a cluster and what travels on it.
+Give Dask arrays, chunked along the samples, to ``fit``, ``transform``, ``predict`` and ``score``: the current
+``distributed.Client`` does the work, or if there is none, Dask's scheduler in this process. docs/cluster.md describes
+how to run a cluster and what is sent over its network.
 """
 
 from __future__ import annotations

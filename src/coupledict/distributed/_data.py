@@ -1,4 +1,4 @@
-"""Dask arrays as samples: what a learner asks of them, said in graphs."""
+"""Dask arrays as samples: each request of a learner becomes a task graph."""
 
 from __future__ import annotations
 
@@ -18,32 +18,41 @@ from dask.array.dispatch import concatenate_lookup
 from dask.task_spec import Task, TaskRef
 from scipy.sparse import csr_array, hstack, vstack
 
-from .._blocks import Piece, is_stored
-from .._code_files import CodeFile, FolderWriter, open_codes, write_part
-from .._data import (
-    Chunked,
+from ..coding.coder import Recipe, warn_if_unreached
+from ..coding.results import PassSums
+from ..coding.samples import Piece
+from ..data.block_work import (
+    EVERYTHING,
+    Largest,
+    Wanted,
     block_codes,
     block_draw,
     block_energies,
-    block_statistics,
-    mix_drawn,
-    plan_draw,
-    spread,
+    block_largest,
+    block_sums,
 )
-from .._passes import Statistics
-from .._pursuit import Recipe, warn_if_unreached
-from .._schedule import Order
-from .._views import Array, check_view, common_dtype
+from ..data.blocks import is_stored
+from ..data.interface import Data, Portion
+from ..data.order import Order
+from ..data.pieces import mix_drawn, plan_draw, spread
+from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
+from ..foundation.arrays import Array, common_dtype
+from ..foundation.views import check_view
+from ..parallel.jobs import Threads
 from ._graph import Block, Graph, Key, Ready, block_task, list_graph, needed_tasks, plan_readings, sum_graph
 from ._run import Runner
 
 
 def _new_name(what: str) -> str:
-    """Return a name that no other task has, whose beginning Dask shows."""
+    """Return a unique name for tasks; Dask displays its beginning."""
     return f"{what}-{uuid.uuid4().hex}"
 
 
-# What is done with a block. Tasks travel, so these are functions of the module.
+# What tasks do with a block. They are functions of the module so that they can be pickled.
+
+
+def _largest(ready: Ready | None, views: list[Array], block: Block) -> Largest:
+    return block_largest(views)
 
 
 def _energies(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.float64]:
@@ -54,12 +63,12 @@ def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, 
     return block_draw(views, block.piece, count, seed)
 
 
-def _statistics(ready: Ready, views: list[Array], block: Block, **options: Any) -> Statistics:
-    return block_statistics(ready.coder, views, block.piece, ready.recipe.dtype, n_jobs=1, **options)
+def _sums(ready: Ready, views: list[Array], block: Block, *, wanted: Wanted) -> PassSums:
+    return block_sums(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), wanted)
 
 
 def _codes(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> list[csr_array]:
-    return block_codes(ready.coder, views, block.piece, ready.recipe.dtype, sources=sources, n_jobs=1)[0]
+    return block_codes(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), sources)[0]
 
 
 def _one_code(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> csr_array:
@@ -72,7 +81,7 @@ def _write(ready: Ready, views: list[Array], block: Block, *, sources: list[int]
             f"Expected the folder '{folder}' to be there for every worker, got no such folder on one of them. Codes are"
             " written by the workers, so they need storage that all of them share."
         )
-    (codes,), unreached = block_codes(ready.coder, views, block.piece, ready.recipe.dtype, sources=sources, n_jobs=1)
+    (codes,), unreached = block_codes(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), sources)
     write_part(folder, block.number, codes)
     return codes.shape[0], codes.nnz, unreached
 
@@ -86,7 +95,7 @@ def _rebuild(codes: csr_array, atoms: Array) -> Array:
 
 
 def _stack(parts: Sequence[csr_array], axis: int = 0) -> csr_array:
-    """Put sparse arrays together; Dask knows how to do that for SciPy's matrices, but not for its arrays."""
+    """Concatenate sparse arrays; Dask can do that for SciPy's matrices, but not for its sparse arrays."""
     return csr_array(vstack(parts, format="csr") if axis == 0 else hstack(parts, format="csr"))
 
 
@@ -100,8 +109,8 @@ concatenate_lookup.register(csr_array, _stack)
 class CodeArray(da.Array):  # type: ignore[misc]
     """A Dask array with sparse chunks.
 
-    Dask puts the chunks together on a worker. That it is done by a function of this module makes sure that the worker
-    has the module, and with it the line above.
+    Dask concatenates the chunks on a worker. A function of this module does it, so that the worker imports the module,
+    which registers `_stack` for sparse arrays.
     """
 
     __slots__ = ()
@@ -122,7 +131,7 @@ def _empty_codes(recipe: Recipe) -> csr_array:
 
 
 def _pick(graph: Graph, name: str, place: int) -> Graph:
-    """Return a graph of lists with tasks that take one thing out of each list."""
+    """Return a graph whose tasks return lists, with further tasks that take one entry out of each list."""
     keys: list[Key] = [key for key in graph if isinstance(key, tuple) and key[0] == name]
     picked: list[Key] = [(f"view{place}-{name}", i, 0) for _, i in keys]
     tasks = (Task(new, getitem, TaskRef(old), place) for new, old in zip(picked, keys, strict=True))
@@ -130,7 +139,7 @@ def _pick(graph: Graph, name: str, place: int) -> Graph:
 
 
 def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
-    """Return Dask arrays with the row chunks of the first of them, and all features in one chunk; checked."""
+    """Return checked Dask arrays with the row chunks of the first one, and all features in one chunk."""
     first = next(view for view in views if isinstance(view, da.Array))
     for view, name in zip(views, names, strict=True):
         if not isinstance(view, da.Array):
@@ -163,16 +172,18 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
     return aligned
 
 
-class DaskData(Chunked):
-    """Dask arrays of the same samples, chunked along them. Blocks are the chunks of the first.
+class DaskData(Data):
+    """Samples as Dask arrays, chunked along the samples. Blocks are the row chunks of the first array.
 
     Parameters
     ----------
     views : list of Dask arrays, or None for absent views
-        Other arrays may stand beside them.
+        At least one is a Dask array; others may be arrays in memory or on disk.
     names : list of str
-        What to call the views in messages.
+        Names of the views in error messages.
     """
+
+    all_held = False
 
     def __init__(self, views: Sequence[Any], names: Sequence[str]) -> None:
         self._runner = Runner()
@@ -184,46 +195,48 @@ class DaskData(Chunked):
         self.widths = [int(view.shape[1]) for view in self._views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in self._views])
         self._readings, self._shared, self._futures = plan_readings(self._views)
+        in_float = any(view.dtype.kind == "f" for view in self._views)
+        self._largest: float | None = None if in_float else 0.0  # integers are never so large that samples need scaling
 
-    def mean_energies(self, n_jobs: int) -> list[float]:
+    def largest(self, threads: Threads) -> float:
+        """Return the largest absolute value of all samples; reads all chunks, once."""
+        if self._largest is None:
+            found: Largest = self._sum("largest", _largest, self._blocks(None), None)
+            self._largest = found.value
+        return self._largest
+
+    def mean_energies(self, threads: Threads) -> list[float]:
         """Return the mean squared norm of the samples of each view; reads all chunks."""
         total = self._sum("energies", _energies, self._blocks(None), None)
         return [float(energy) / max(self.n_samples, 1) for energy in total]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
-        """Return samples from some chunks that are spread over all of them."""
+        """Return random samples from some of the chunks."""
         pieces, share, seed = plan_draw(self._sizes, count, rng)
         job = functools.partial(_draw, count=share, seed=seed)
         return mix_drawn(self._list("draw", job, self._blocks(pieces), None), count, rng)
 
     def order(self, rng: np.random.Generator) -> Order:
-        """Draw an order of the chunks."""
+        """Draw a random order of the chunks."""
         return Order.random(len(self._sizes), rng)
 
     def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
-        """Return pieces of chunks; see :func:`coupledict._data.spread`."""
+        """Return pieces of chunks; see :func:`coupledict.data.pieces.spread`."""
         return spread(self._sizes, order, place, size)
 
-    def statistics(
-        self,
-        recipe: Recipe,
-        part: list[Piece] | None,
-        n_jobs: int,
-        *,
-        n_worst: int = 0,
-        sources: Sequence[int] | None = None,
-        targets: Sequence[int] | None = None,
-    ) -> Statistics:
-        """Run a pass: workers read chunks, code them, and send their sums. `n_jobs` has no say on a cluster."""
-        job = functools.partial(_statistics, n_worst=n_worst, sources=sources, targets=targets)
-        found: Statistics = self._sum("statistics", job, self._blocks(part), recipe)
+    def sum_codes(
+        self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
+    ) -> PassSums:
+        """Run a pass: workers read chunks, code them, and send their sums. `threads` is not used on a cluster."""
+        job = functools.partial(_sums, wanted=wanted)
+        found: PassSums = self._sum("sums", job, self._blocks(portion), recipe)
         return found
 
-    def codes(self, recipe: Recipe, sources: Sequence[int], n_jobs: int) -> list[da.Array]:
+    def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[da.Array]:
         """Return Dask arrays whose chunks are sparse; nothing is computed yet."""
         name, blocks, ready = _new_name("codes"), self._blocks(None, empty=True), _new_name("recipe")
         graph: Graph = {ready: Task(ready, Ready, recipe)}
-        if recipe.coupling == "code":
+        if recipe.rule.coupling == "code":
             job: Any = functools.partial(_one_code, sources=list(sources))
             graph |= {(name, i, 0): block_task((name, i, 0), job, [block], "", ready) for i, block in enumerate(blocks)}
             return [self._lazy(graph, name, recipe.n_atoms, _empty_codes(recipe))]
@@ -234,9 +247,9 @@ class DaskData(Chunked):
             self._lazy(_pick(graph, name, group), f"view{group}-{name}", width, empty) for group in range(len(sources))
         ]
 
-    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, n_jobs: int) -> da.Array:
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> da.Array:
         """Return codes @ atoms as a Dask array; nothing is computed yet."""
-        (codes,) = self.codes(recipe, sources, n_jobs)
+        (codes,) = self.codes(recipe, sources, threads)
         name, table = _new_name("rebuilt"), _new_name("atoms")
         graph: Graph = dict(codes.__dask_graph__())
         graph[table] = Task(table, np.asarray, atoms)
@@ -245,8 +258,10 @@ class DaskData(Chunked):
         empty = np.empty((0, 0), np.result_type(recipe.dtype, atoms))
         return self._lazy(graph, name, atoms.shape[1], empty)
 
-    def write_codes(self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], n_jobs: int) -> CodeFile:
-        """Write the codes to a folder that all workers share; each writes the parts of its own chunks, empty or not."""
+    def write_codes(
+        self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
+    ) -> CodeFile:
+        """Write the codes to a folder that all workers share; a worker writes one part per chunk, even an empty one."""
         if Path(out).suffix == ".zarr":
             raise ValueError(
                 f"Expected a folder for the codes, got {os.fspath(out)!r}: workers write parts side by side, and a Zarr"
@@ -258,11 +273,11 @@ class DaskData(Chunked):
             for size, nnz, count in self._list("write", job, self._blocks(None, empty=True), recipe):
                 writer.note(size, nnz)
                 unreached += count
-        warn_if_unreached(unreached, self.n_samples, recipe.tol)
+        warn_if_unreached(unreached, self.n_samples, recipe.rule.tol)
         return open_codes(writer.path)
 
     def in_memory(self) -> list[da.Array]:
-        """Return the views as arrays that are being read into memory, a chunk of all views by one worker."""
+        """Return the views persisted in the memory of the workers; one worker reads all views of a chunk."""
         name, blocks = _new_name("read"), self._blocks(None, empty=True)
         graph: Graph = {(name, i): block_task((name, i), _keep, [block], "", None) for i, block in enumerate(blocks)}
         lazy = []
@@ -271,14 +286,25 @@ class DaskData(Chunked):
             lazy.append(self._lazy(_pick(graph, name, place), f"view{place}-{name}", self.widths[place], empty))
         return list(dask.persist(*lazy))
 
-    def _blocks(self, part: list[Piece] | None, *, empty: bool = False) -> list[Block]:
-        """Return the blocks of a part, or all; those without rows only where `empty` asks for them, or all are."""
+    def _blocks(self, portion: Portion | None, *, empty: bool = False) -> list[Block]:
+        """Return the blocks of a portion, or all; empty ones only if `empty` is set. At least one is returned."""
+        if not isinstance(portion, list | None):
+            raise TypeError("Expected pieces of chunks, got rows of arrays in memory.")
         whole = [Piece(number, 0, size) for number, size in enumerate(self._sizes)]
-        pieces = [piece for piece in (whole if part is None else part) if empty or piece.stop > piece.start]
+        pieces = [piece for piece in (whole if portion is None else portion) if empty or piece.stop > piece.start]
         pieces = pieces or whole[:1]
         names, widths = self._names, tuple(self.widths)
         return [
-            Block(number, piece, self._sizes[piece.block], names, widths, self._readings[piece.block])
+            Block(
+                number,
+                piece,
+                self._sizes[piece.block],
+                names,
+                widths,
+                self._readings[piece.block],
+                self.scale,
+                self.dtype,
+            )
             for number, piece in enumerate(pieces)
         ]
 
@@ -299,7 +325,7 @@ class DaskData(Chunked):
         graph |= needed_tasks(self._shared, (needed for block in blocks for needed in block.reading.needs))
         if recipe is None:
             return self._runner.run(graph, key, name)
-        # A task and not scattered data: it can be done again if the worker that holds it dies.
+        # A task, not scattered data: it can be computed again if the worker that holds it dies.
         graph[ready] = Task(ready, Ready, recipe)
         size = sum(array.nbytes for array in recipe.dictionaries)
         return self._runner.run(graph, key, name, extra_bytes=size)
@@ -310,11 +336,11 @@ class DaskData(Chunked):
 
 
 def persist(views: Sequence[Any]) -> list[da.Array | None]:
-    """Read Dask arrays into the memory of the workers, all views of a chunk into that of the same one.
+    """Read Dask arrays into the memory of the workers, all views of a chunk on the same worker.
 
-    Every iteration of a fit reads all samples; from memory that is faster than from storage. After
-    ``dask.persist(*views)`` two views of a chunk may be on two workers, and one of them travels in every iteration;
-    not so after this.
+    A fit reads the samples again in every iteration, which is faster from memory than from storage. After
+    ``dask.persist(*views)`` the views of a chunk may be on different workers, and would be sent over the network in
+    every iteration; this function avoids that.
 
     Parameters
     ----------
@@ -324,7 +350,7 @@ def persist(views: Sequence[Any]) -> list[da.Array | None]:
     Returns
     -------
     list of Dask arrays
-        To be given to ``fit`` and the other methods.
+        For ``fit`` and the other methods; None for absent views.
 
     Examples
     --------

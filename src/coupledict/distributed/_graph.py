@@ -1,7 +1,7 @@
-"""One pass as one graph: a task for each chunk, which reads it and works on it, and a fixed tree that adds up.
+"""One pass as one task graph: a task per chunk, which reads and processes it, and a fixed tree that adds the results.
 
-A task that only one chunk needs, such as reading it from Zarr, is made a part of the task of that chunk. Otherwise two
-views of a chunk may be read by two workers, and samples would travel.
+A task that only one chunk needs, such as reading it from Zarr, becomes a part of the task of that chunk. Otherwise two
+workers might read two views of one chunk, and samples would be sent over the network.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from typing import Any, TypeAlias
 
 import dask
 import dask.array as da
+import numpy as np
 from dask.sizeof import sizeof
 from dask.task_spec import GraphNode, Task, TaskRef
 
-from .._blocks import Piece
-from .._data import FAN_IN, TreeSum
-from .._passes import Statistics
-from .._pursuit import Coder, Recipe
-from .._views import Array, check_view
+from ..coding.coder import Coder, Recipe
+from ..coding.results import PassSums
+from ..coding.samples import Piece
+from ..data.tree import FAN_IN, TreeSum
+from ..foundation.arrays import Array, multiply
+from ..foundation.views import check_view
 from ._run import tell
 
 Key: TypeAlias = Any
 Graph: TypeAlias = dict[Key, GraphNode]
 
-GROUPS_PER_THREAD = 4  # fewer tasks than this would leave workers without work at the end of a pass
+GROUPS_PER_THREAD = 4  # with fewer groups, workers would be idle at the end of a pass
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How the views of a chunk are come by.
+    """How the views of a chunk are read.
 
     Attributes
     ----------
     outputs : tuple of keys
-        The chunk, view by view.
+        The keys of the chunk, one per view.
     own : dict
-        Tasks that nobody else needs.
+        Tasks that no other chunk needs.
     needs : tuple of keys
-        What these tasks need of others.
+        Keys of other tasks that these tasks depend on.
     """
 
     outputs: tuple[Key, ...]
@@ -49,7 +51,7 @@ class Reading:
     needs: tuple[Key, ...]
 
     def __call__(self, known: dict[Key, Any]) -> list[Any]:
-        """Return the views, given what others have computed."""
+        """Return the views, given the values of the keys in `needs`."""
         found = {key: known[key] for key in self.needs}
         return [self._value(key, found) for key in self.outputs]
 
@@ -61,7 +63,7 @@ class Reading:
 
 
 def plan_readings(views: Sequence[da.Array]) -> tuple[list[Reading], Graph, dict[Key, Any]]:
-    """Return how each chunk is read, the tasks that several chunks need, and the futures that stand for others."""
+    """Return how each chunk is read, the tasks that several chunks need, and futures of what is computed already."""
     with dask.config.set({"optimization.fuse.active": None}):
         optimized = dask.optimize(*views)
     graph: Graph = {}
@@ -84,7 +86,7 @@ def plan_readings(views: Sequence[da.Array]) -> tuple[list[Reading], Graph, dict
 
 
 def _find_futures(views: Sequence[da.Array], keys: set[Key]) -> dict[Key, Any]:
-    """Return what the graphs of the views hold under these keys, which their optimisation has left out."""
+    """Return the values of these keys, which the optimised graphs lack, from the original graphs."""
     if not keys:
         return {}
     graphs = [dict(view.__dask_graph__()) for view in views]
@@ -92,17 +94,17 @@ def _find_futures(views: Sequence[da.Array], keys: set[Key]) -> dict[Key, Any]:
 
 
 def _find_owners(outputs: Sequence[tuple[Key, ...]], graph: Graph) -> dict[Key, int | None]:
-    """Return the chunk that needs each task, None where several do."""
+    """Return, for each task, the number of the chunk that needs it; None if several do."""
     owners: dict[Key, int | None] = {}
     for number, keys in enumerate(outputs):
         waiting = list(keys)
         while waiting:
             key = waiting.pop()
-            if key not in graph:  # computed already: a chunk that is persisted
+            if key not in graph:  # computed already: a persisted chunk
                 continue
             if key not in owners:
                 owners[key] = number
-            elif owners[key] in (number, None):  # what it needs has been dealt with
+            elif owners[key] in (number, None):  # its dependencies are settled
                 continue
             else:
                 owners[key] = None
@@ -129,13 +131,15 @@ class Block:
     Attributes
     ----------
     number : int
-        Its place among the blocks of the pass.
+        Its number among the blocks of the pass.
     piece : Piece
     rows : int
-        Rows of the whole chunk.
+        Number of rows of the whole chunk.
     names, widths : tuples
-        What the views are called, and their features.
+        Names of the views in messages, and their numbers of features.
     reading : Reading
+    scale, dtype : float, dtype
+        Power of two that the samples are multiplied by, and their dtype afterwards.
     """
 
     number: int
@@ -144,6 +148,8 @@ class Block:
     names: tuple[str, ...]
     widths: tuple[int, ...]
     reading: Reading
+    scale: float
+    dtype: np.dtype[Any]
 
     def load(self, known: dict[Key, Any]) -> list[Array]:
         """Return the rows of all views."""
@@ -161,14 +167,14 @@ class Block:
                     f" {array.shape}."
                 )
             views.append(array[self.piece.start : self.piece.stop])
-        return views
+        return multiply(views, self.scale, self.dtype)
 
     def __dask_tokenize__(self) -> int:
-        return self.number  # names of tasks are new in every pass, so Dask need not look closer
+        return self.number  # names of tasks are unique in every pass, so this need not be
 
 
 class Ready:
-    """A recipe on its way to the chunks; where it arrives, the coder is made once for all of them."""
+    """A recipe that is sent to the workers; each makes its coder once, for all its chunks."""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -177,7 +183,7 @@ class Ready:
 
     @property
     def coder(self) -> Coder:
-        """The coder; the results of other threads and processes are those of this one."""
+        """The coder, made at the first access; its results do not depend on the worker."""
         with self._making:
             if self._coder is None:
                 self._coder = self.recipe.coder(1)
@@ -191,7 +197,7 @@ Job: TypeAlias = Callable[[Ready | None, list[Array], Block], Any]
 
 
 def work_on(job: Job, blocks: list[Block], run: str, needs: tuple[Key, ...], ready: Ready | None, *values: Any) -> Any:
-    """Read some neighbouring blocks and work on them, one after the other; return the sum."""
+    """Read some neighbouring blocks, apply the job to each, and return the sum."""
     known = dict(zip(needs, values, strict=True))
     tree = TreeSum()
     for block in blocks:
@@ -201,7 +207,7 @@ def work_on(job: Job, blocks: list[Block], run: str, needs: tuple[Key, ...], rea
 
 
 def add_up(first: Any, *others: Any) -> Any:
-    """Return a sum; what is added stays as it is, for it may be asked for again."""
+    """Return a sum; the terms are not changed, for Dask may use them again."""
     total = copy.deepcopy(first)
     for other in others:
         total += other
@@ -214,17 +220,17 @@ def collect(*parts: Any) -> list[Any]:
 
 
 def block_task(key: Key, job: Job, blocks: list[Block], run: str, ready: Key | None) -> Task:
-    """Return the task of some blocks."""
+    """Return the task that works on some blocks."""
     needs = tuple(dict.fromkeys(needed for block in blocks for needed in block.reading.needs))
     recipe = None if ready is None else TaskRef(ready)
     return Task(key, work_on, job, blocks, run, needs, recipe, *(TaskRef(needed) for needed in needs))
 
 
 def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_threads: int) -> tuple[Graph, Key]:
-    """Return tasks that work on blocks and add up what comes of them, and the key of the sum.
+    """Return tasks that work on blocks and add up the results, and the key of the sum.
 
-    The tree is that of :class:`coupledict._data.TreeSum`, so the bits of the sum are, too. Where there are many blocks
-    for each thread, one task does all of a lowest node: fewer sums travel then.
+    The tree is that of :class:`coupledict.data.tree.TreeSum`, so the sum is the same to the last bit. If there are many
+    blocks per thread, one task does all blocks of a lowest node, so that fewer sums are sent.
     """
     grouped = len(blocks) >= FAN_IN * GROUPS_PER_THREAD * n_threads
     size = FAN_IN if grouped else 1
@@ -252,7 +258,7 @@ def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_thr
 
 
 def list_graph(name: str, job: Job, blocks: list[Block], ready: Key | None) -> tuple[Graph, Key]:
-    """Return tasks that work on blocks and put what comes of them in a list, and the key of the list."""
+    """Return tasks that work on blocks and collect the results in a list, and the key of the list."""
     graph: Graph = {}
     for i, block in enumerate(blocks):
         graph[name, i] = block_task((name, i), job, [block], name, ready)
@@ -261,10 +267,10 @@ def list_graph(name: str, job: Job, blocks: list[Block], ready: Key | None) -> t
     return graph, key
 
 
-# Dask places tasks and sheds memory by the sizes of their results, and knows those of arrays only.
+# Dask schedules tasks and frees memory by the sizes of results, and knows only the sizes of arrays.
 
 
-def _size_of_statistics(found: Statistics) -> int:
+def _size_of_sums(found: PassSums) -> int:
     arrays = [array for sums in found.sums for array in (sums.a, sums.b)]
     return sum(array.nbytes for array in [*arrays, *found.worst.rows, found.uses])
 
@@ -273,5 +279,5 @@ def _size_of_ready(ready: Ready) -> int:
     return sum(array.nbytes for array in ready.recipe.dictionaries)
 
 
-sizeof.register(Statistics, _size_of_statistics)
+sizeof.register(PassSums, _size_of_sums)
 sizeof.register(Ready, _size_of_ready)

@@ -1,4 +1,4 @@
-"""Graphs run where Dask says, on a cluster or in this process; whatever happens there, nobody waits for ever."""
+"""Runs task graphs on a cluster or in this process; with a timeout, so that a lost cluster never blocks for ever."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import dask.array as da
 from dask.base import get_scheduler
 from dask.utils import parse_bytes, parse_timedelta
 
-TOPIC = "coupledict"  # of the events by which workers tell that a chunk is finished
-TIMEOUT = "coupledict.timeout"  # the setting of Dask's configuration
+TOPIC = "coupledict"  # of the events with which workers report finished chunks
+TIMEOUT = "coupledict.timeout"  # a key of Dask's configuration
 TIMEOUT_SECONDS = 300
 POLL_SECONDS = 0.5
-ANSWER_SECONDS = 5  # for a scheduler that is asked a question
+ANSWER_SECONDS = 5  # timeout of a question to the scheduler
 LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 SMALL_BYTES = 1 << 20
 
@@ -35,18 +35,18 @@ class ClusterTimeoutError(ClusterError, TimeoutError):
     """No chunk was finished for longer than ``coupledict.timeout``, a setting of Dask's configuration."""
 
 
-_heard: dict[str, float] = {}  # when each run of this process last heard of a finished chunk
+_last_news: dict[str, float] = {}  # for each run of this process, the time of the last finished chunk
 
 
-def _hear(event: tuple[float, str]) -> None:
-    """Take note that a chunk is finished; called by the client."""
+def _note_finished(event: tuple[float, str]) -> None:
+    """Record that a chunk is finished; the client calls this."""
     run = event[1]
-    if run in _heard:
-        _heard[run] = time.monotonic()
+    if run in _last_news:
+        _last_news[run] = time.monotonic()
 
 
 def tell(run: str) -> None:
-    """Let the client know that a chunk is finished; called by workers, and in vain where there are none."""
+    """Report to the client that a chunk is finished; does nothing outside a worker."""
     distributed = sys.modules.get("distributed")
     if run and distributed is not None:
         with suppress(ValueError):
@@ -54,12 +54,12 @@ def tell(run: str) -> None:
 
 
 class Runner:
-    """Runs graphs by the scheduler that was the current one when it was made.
+    """Runs graphs on the scheduler that was current when this object was made.
 
     Attributes
     ----------
     client : distributed.Client or None
-        None where Dask works in this process.
+        None if Dask works in this process.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Runner:
             self._address = str(getattr(self.client.scheduler, "address", "an unknown address"))
 
     def n_threads(self) -> int:
-        """Return how many chunks are worked on at once, as far as is known; at least 1."""
+        """Return how many chunks are processed at once, as far as is known; at least 1."""
         if self.client is None:
             return int(dask.config.get("num_workers", None) or dask.system.CPU_COUNT)
         self._check_connection()
@@ -81,8 +81,8 @@ class Runner:
     def run(self, graph: dict[Any, Any], key: Any, run: str, extra_bytes: int = 0) -> Any:
         """Return the value of a key.
 
-        `run` is the name that the tasks give to :func:`tell`. `extra_bytes` of the graph are meant to be there, and no
-        reason for Dask to warn of its size.
+        `run` is the name that the tasks pass to :func:`tell`. `extra_bytes` is the size of the dictionaries in the
+        graph, for which Dask should not warn of a large graph.
         """
         if self.client is None:
             return self._get(graph, key)
@@ -90,8 +90,8 @@ class Runner:
 
         seconds = parse_timedelta(dask.config.get(TIMEOUT, TIMEOUT_SECONDS))
         self._check_connection()
-        self.client.subscribe_topic(TOPIC, _hear)
-        _heard[run] = time.monotonic()
+        self.client.subscribe_topic(TOPIC, _note_finished)
+        _last_news[run] = time.monotonic()
         future = self._submit(graph, key, extra_bytes)
         try:
             self._wait(future, run, seconds)
@@ -102,12 +102,12 @@ class Runner:
                 f" smaller chunks, or workers with more. Dask says: {error}.{UNTOUCHED}"
             ) from error
         except (CancelledError, OSError) as error:
-            if isinstance(error, ClusterError) or future.status == "error":  # the error of a chunk is the user's
+            if isinstance(error, ClusterError) or future.status == "error":  # an error in a chunk is raised unchanged
                 raise
             raise self._lost() from error
         finally:
-            future.release()  # nobody else wants it: what has not been done for it is not done any more
-            del _heard[run]
+            future.release()  # the scheduler then drops the tasks that are not done yet
+            del _last_news[run]
 
     def _submit(self, graph: dict[Any, Any], key: Any, extra_bytes: int) -> Any:
         if extra_bytes <= SMALL_BYTES:
@@ -127,7 +127,7 @@ class Runner:
             self._check_connection()
             if future.status == "cancelled":
                 raise self._lost()
-            if time.monotonic() - _heard[run] > seconds:
+            if time.monotonic() - _last_news[run] > seconds:
                 raise ClusterTimeoutError(
                     f"No chunk was finished on the Dask cluster at {self._address} for {seconds:g} seconds (the setting"
                     f" {TIMEOUT!r} of Dask's configuration): {self._state()}.{UNTOUCHED}"
@@ -144,7 +144,7 @@ class Runner:
         )
 
     def _state(self) -> str:
-        """Say what the cluster looks like."""
+        """Describe the cluster, for an error message."""
         try:
             threads = self.client.nthreads(callback_timeout=ANSWER_SECONDS)
         except Exception:

@@ -1,1 +1,1 @@
-"""The paper's two experiments on real patches, and what they need: images, rivals, other packages, pictures."""
+"""The paper's two experiments on real patches, and what they need: images, methods, other packages, figures."""

@@ -1,39 +1,42 @@
 """The paper's second experiment: error and sparsity against time, one dictionary, a tolerance.
 
-All methods share one coder and start from the same cosines unless they say otherwise, so that methods are compared and
-not programs. A learner is timed with nothing but copies of its dictionaries taken on the way; those are judged when it
-is done, by coding the patches it learned from, and patches it never saw, with the full number of atoms.
+All methods share one coder and, unless they say otherwise, start from the same cosine dictionary, so that methods are
+compared and not programs. While a learner is timed, its dictionaries are only copied; they are evaluated afterwards, by
+coding the patches it learned from, and held-out patches, with the full number of atoms.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .._init import dct_dictionary
-from .._learner import LETTER, CoupledDictionaryLearning
-from .._online import OnlineDictionaryLearning
-from .._pursuit import sparse_encode
-from .._views import Array
+from ..coding.encode import sparse_encode
+from ..estimators.coupled import PAPER, CoupledDictionaryLearning
+from ..estimators.online import OnlineDictionaryLearning
+from ..foundation.arrays import Array
+from ..learning.start import dct_dictionary
 from .levels import Level, codes_level, first_reaching
 from .machine import limit_threads
 from .peers import DICTLEARN, SKLEARN, SPAMS, available_peers
 from .sources import distinct_patches
+from .steps import BeginStep
 from .watching import Point, Recorder
 
-KSVD, DEFAULT_METHOD, PAPER = "ksvd", "default", "letter"
-START_NONZEROS = 13.2  # atoms that the cosine start needs where K-SVD ends near 12.5: the regime the paper describes
+#: Keys of methods that are used elsewhere.
+KSVD_METHOD, DEFAULT_METHOD, PAPER_METHOD, PAPER_KEEP_METHOD = "ksvd", "default", "paper", "paper-keep"
+SAMPLES_METHOD, CONSTANT_METHOD = "ksvd-samples", "aksvd"
+START_NONZEROS = 13.2  # atoms that the cosine start needs if K-SVD ends near 12.5: the paper's regime
 PEERS = {
     SPAMS: "trainDL: online learning, coded by orthogonal least squares, no limit but the tolerance",
     DICTLEARN: "approximate K-SVD with its own orthogonal matching pursuit; unused atoms become random",
     SKLEARN: "MiniBatchDictionaryLearning: online learning with the lasso, its penalty set for as many atoms as ours",
 }
-PEER_POINTS = 12  # dictionaries of a peer that are judged
-PAUSE = 0.05  # seconds of rest before a run: threads of the libraries of the one before stop spinning
+PEER_POINTS = 12  # dictionaries of a peer that are evaluated
+PAUSE = 0.05  # seconds to wait before a run, until library threads of the one before stop spinning
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class TimeSizes:
 
 @dataclass(frozen=True)
 class Regime:
-    """Patches, a start, and when a code is done: what a learner needs to know (see ``watching.Problem``)."""
+    """Patches, a starting dictionary, and the stopping rule of codes: a ``watching.Problem``."""
 
     key: str
     title: str
@@ -70,14 +73,14 @@ class Regime:
 
     def __post_init__(self) -> None:
         for array in (*self.train, self.held_out, *self.start):
-            array.flags.writeable = False  # all methods, and all regimes, must find the same
+            array.flags.writeable = False  # all methods and regimes share these arrays
 
     def stacked(self) -> Array:
         """Return a copy of the patches."""
         return self.train[0].copy()
 
     def stacked_start(self) -> Array:
-        """Return a copy of the starting dictionary: some packages learn in it."""
+        """Return a copy of the starting dictionary: some packages change it in place."""
         return self.start[0].copy()
 
     def level(self, X: Array, dictionary: Array) -> Level:
@@ -87,7 +90,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to learn a dictionary, and how often its figures are kept."""
+    """A way to learn a dictionary; results of every `curve_step`-th iteration are kept."""
 
     key: str
     name: str
@@ -95,11 +98,11 @@ class Method:
     max_iter: int
     settings: dict[str, Any] = field(default_factory=dict)
     own_start: bool = False
-    every: int = 1
+    curve_step: int = 1
     repeated: bool = True
 
     def run(self, regime: Regime, seed: int) -> tuple[list[Point], list[dict[str, Any]]]:
-        """Learn; return the dictionaries on the way with their times, and the history of the fit."""
+        """Learn; return the dictionary after each iteration with its time, and the history of the fit."""
         common: dict[str, Any] = {
             "n_components": regime.n_components,
             "n_nonzero_coefs": regime.n_nonzero_coefs,
@@ -107,7 +110,9 @@ class Method:
             "n_jobs": regime.threads,
             "random_state": seed,
         }
-        settings = self.settings | ({} if self.own_start else {"init": list(regime.start)}) | {"refit": False}
+        settings = (
+            self.settings | ({} if self.own_start else {"init": list(regime.start)}) | {"predictor": "dictionary"}
+        )
         recorder = Recorder()
         if self.key == "odl":
             online = OnlineDictionaryLearning(**common, **settings)
@@ -116,21 +121,25 @@ class Method:
                 online.partial_fit([batch])
                 recorder.note(online.components_)
             return recorder.points, online.history_
-        learner = CoupledDictionaryLearning(
-            **common, **settings, max_iter=self.max_iter, callback=lambda state: recorder.note(state.components)
-        )
+        learner = CoupledDictionaryLearning(**common, **settings, max_iter=self.max_iter, callback=recorder.callback)
         recorder.start()
         learner.fit([regime.train[0]])
         return recorder.points, learner.history_
 
 
 CONSTANT = {"schedule": "constant", "growth": None}
+#: The paper's settings, except the start, which all methods share, and prediction, which is not used.
+PAPER_SETTINGS = {key: value for key, value in PAPER.items() if key not in ("init", "predictor")}
 METHODS = (
     Method(
-        KSVD, "K-SVD", "exact K-SVD: a singular value decomposition for each atom", 16, CONSTANT | {"update": "ksvd"}
+        KSVD_METHOD,
+        "K-SVD",
+        "exact K-SVD: a singular value decomposition for each atom",
+        16,
+        CONSTANT | {"update": "ksvd"},
     ),
     Method(
-        "aksvd",
+        CONSTANT_METHOD,
         "approximate K-SVD",
         "one power step for each atom instead of the decomposition; the number of nonzeros is constant",
         32,
@@ -138,24 +147,24 @@ METHODS = (
         repeated=False,
     ),
     Method("mod", "MOD", "all atoms at once by least squares", 32, CONSTANT | {"update": "mod"}, repeated=False),
-    Method("odl", "online learning", "batches of 256 patches and running sums", 256, every=8, repeated=False),
+    Method("odl", "online learning", "batches of 256 patches and running sums", 256, curve_step=8, repeated=False),
     Method(
-        PAPER,
+        PAPER_METHOD,
         "the paper, to the letter",
         "rank-1 updates, growing number of nonzeros, mean residual for unused atoms",
         32,
-        {key: value for key, value in LETTER.items() if key not in ("init", "refit")},
+        PAPER_SETTINGS,
     ),
     Method(
-        "letter-keep",
+        PAPER_KEEP_METHOD,
         "the paper, unused atoms kept",
-        "the letter but for its rule for unused atoms",
+        "the paper's method but for its rule for unused atoms",
         32,
-        {key: value for key, value in LETTER.items() if key not in ("init", "refit")} | {"unused_atoms": "keep"},
+        PAPER_SETTINGS | {"unused_atoms": "keep"},
         repeated=False,
     ),
     Method(
-        "ksvd-samples",
+        SAMPLES_METHOD,
         "K-SVD from samples",
         "exact K-SVD that starts from random patches instead of cosines",
         16,
@@ -178,13 +187,13 @@ def regimes(images: list[Array], *, sizes: TimeSizes, seed: int, threads: int) -
         Regime(key, title, (train,), held_out, (start,), sizes.n_nonzero_coefs, tol, threads)
         for key, title, tol in (
             ("eps4", "the paper's tolerance, eps = 4", 4.0),
-            ("sparse", f"about 12 atoms a patch, eps = {sparse:g}", sparse),
+            ("sparse", f"about 12 atoms per patch, eps = {sparse:g}", sparse),
         )
     ]
 
 
 def sparse_tolerance(X: Array, start: Array, n_nonzero_coefs: int, threads: int) -> float:
-    """Return the tolerance, a whole number, with which the start needs 13.2 atoms a patch."""
+    """Return the smallest integer tolerance at which the start needs at most 13.2 atoms per patch."""
     low, high = 0, 16
     while _mean_nonzeros(X, start, n_nonzero_coefs, high, threads) > START_NONZEROS:
         low, high = high, 2 * high
@@ -200,7 +209,7 @@ def _mean_nonzeros(X: Array, D: Array, n_nonzero_coefs: int, tol: float, threads
 
 
 def _batches(X: Array, size: int, number: int, seed: int) -> Iterator[Array]:
-    """Draw batches in random order, every patch once before any comes again."""
+    """Draw batches in random order; every patch is drawn once before any is drawn again."""
     rng = np.random.default_rng(seed)
     order = np.empty(0, np.intp)
     for _ in range(number):
@@ -210,8 +219,8 @@ def _batches(X: Array, size: int, number: int, seed: int) -> Iterator[Array]:
         order = order[size:]
 
 
-def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Run all methods in turns, judge them, and compare them with K-SVD; return plain figures."""
+def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, begin: BeginStep) -> dict[str, Any]:
+    """Run all methods in rotating order, evaluate them, and compare them with K-SVD; return plain numbers."""
     runs: dict[str, tuple[list[Point], list[dict[str, Any]]]] = {}
     times: dict[str, list[list[float]]] = {method.key: [] for method in METHODS}
     for round_ in range(sizes.repeats):
@@ -219,7 +228,7 @@ def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, progress: Calla
             method = METHODS[(place + round_) % len(METHODS)]
             if round_ > 0 and not method.repeated:
                 continue
-            progress(f"{regime.key}: {method.name}, run {round_ + 1} of {sizes.repeats if method.repeated else 1}")
+            begin(f"{regime.key}: {method.name}, run {round_ + 1} of {sizes.repeats if method.repeated else 1}")
             with limit_threads(regime.threads):
                 time.sleep(PAUSE)
                 points, history = method.run(regime, seed)
@@ -227,7 +236,7 @@ def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, progress: Calla
             runs.setdefault(method.key, (points, history))
     methods = []
     for method in METHODS:
-        progress(f"{regime.key}: judging {method.name}")
+        begin(f"{regime.key}: judging {method.name}")
         seconds = np.median(times[method.key], axis=0)
         figures = _judge(regime, method, sizes, *runs[method.key], seconds.tolist())
         methods.append(figures | {"runs": len(times[method.key])})
@@ -241,13 +250,13 @@ def against_time(regime: Regime, *, sizes: TimeSizes, seed: int, progress: Calla
         "tol": regime.tol,
         "repeats": sizes.repeats,
         "methods": methods,
-        **_compare(regime, methods, {key: points for key, (points, _) in runs.items()}, progress),
-        **run_peers(regime, sizes.peer_seconds, progress),
+        **_compare(regime, methods, {key: points for key, (points, _) in runs.items()}, begin),
+        **run_peers(regime, sizes.peer_seconds, begin),
     }
 
 
 def _kept(step: int, n_points: int) -> range:
-    """Return the numbers of the iterations whose figures are kept: every so many, the last included."""
+    """Return the indices of the iterations that are kept: every `step`-th, the last included."""
     return range((n_points - 1) % step, n_points, step)
 
 
@@ -261,7 +270,7 @@ def _judge(
 ) -> dict[str, Any]:
     n_patches = len(regime.train[0])
     curve = []
-    for k in _kept(method.every * sizes.thinning, len(points)):
+    for k in _kept(method.curve_step * sizes.thinning, len(points)):
         train = regime.level(regime.train[0], points[k].dictionary)
         held_out = regime.level(regime.held_out, points[k].dictionary)
         curve.append(
@@ -270,7 +279,7 @@ def _judge(
                 "seconds": seconds[k],
                 "limit": history[k]["limit"],
                 "nonzeros": history[k]["mean_nonzeros"],
-                # As the paper defines it, but for samples as many as there are: some passes see only a part of them.
+                # The paper's error, scaled to the number of patches: some passes see only a part of them.
                 "error": history[k]["rms"] / np.sqrt(n_patches),
                 "train_nonzeros": train.nonzeros,
                 "train_error": train.error,
@@ -290,14 +299,14 @@ def _judge(
 
 
 def _compare(
-    regime: Regime, methods: list[dict[str, Any]], points: dict[str, list[Point]], progress: Callable[[str], None]
+    regime: Regime, methods: list[dict[str, Any]], points: dict[str, list[Point]], begin: BeginStep
 ) -> dict[str, Any]:
-    """Find out when each method stands where K-SVD ends, on the patches learned from and on those held out."""
-    ksvd = next(method for method in methods if method["key"] == KSVD)
+    """Find out when each method reaches the final level of K-SVD, on training patches and on held-out ones."""
+    ksvd = next(method for method in methods if method["key"] == KSVD_METHOD)
     last = ksvd["curve"][-1]
     reached = []
     for method in methods:
-        progress(f"{regime.key}: when {method['name']} reaches K-SVD's level")
+        begin(f"{regime.key}: when {method['name']} reaches K-SVD's level")
         dictionaries = [points[method["key"]][point["iteration"] - 1].dictionary for point in method["curve"]]
         moments: dict[str, dict[str, Any] | None] = {}
         for side, X in (("train", regime.train[0]), ("held", regime.held_out)):
@@ -310,7 +319,7 @@ def _compare(
         first = moments.pop("train") or {"iteration": None, "seconds": None, "ratio": None}
         reached.append({"key": method["key"], "name": method["name"], **first, **moments})
     end = {
-        "method": KSVD,
+        "method": KSVD_METHOD,
         "seconds": last["seconds"],
         "iterations": last["iteration"],
         "nonzeros": last["train_nonzeros"],
@@ -326,20 +335,20 @@ def _compare(
 
 
 def _against_samples(regime: Regime, methods: list[dict[str, Any]], points: dict[str, list[Point]]) -> dict[str, Any]:
-    """Find out when the paper's method stands where a K-SVD ends that starts from patches instead of cosines."""
-    letter, rival = (next(m for m in methods if m["key"] == key) for key in (PAPER, "ksvd-samples"))
+    """Find out when the paper's method reaches the final level of a K-SVD that starts from patches, not cosines."""
+    paper, rival = (next(m for m in methods if m["key"] == key) for key in (PAPER_METHOD, SAMPLES_METHOD))
     last = rival["curve"][-1]
-    levels = [Level(point["train_nonzeros"], point["train_error"]) for point in letter["curve"]]
-    dictionaries = [points[PAPER][point["iteration"] - 1].dictionary for point in letter["curve"]]
+    levels = [Level(point["train_nonzeros"], point["train_error"]) for point in paper["curve"]]
+    dictionaries = [points[PAPER_METHOD][point["iteration"] - 1].dictionary for point in paper["curve"]]
     target = Level(last["train_nonzeros"], last["train_error"])
     index = first_reaching(
         regime.train[0], dictionaries, levels, target, regime.n_nonzero_coefs, regime.tol, regime.threads
     )
-    return {"seconds": last["seconds"], "moment": _moment(letter, index, last["seconds"])}
+    return {"seconds": last["seconds"], "moment": _moment(paper, index, last["seconds"])}
 
 
 def _moment(method: dict[str, Any], index: int | None, ksvd_seconds: float) -> dict[str, Any] | None:
-    """Return when a method got there, and how much sooner than K-SVD."""
+    """Return when a method reached the level, and how many times sooner than K-SVD."""
     if index is None:
         return None
     point = method["curve"][index]
@@ -347,14 +356,14 @@ def _moment(method: dict[str, Any], index: int | None, ksvd_seconds: float) -> d
     return {"iteration": point["iteration"], "seconds": seconds, "ratio": ksvd_seconds / seconds}
 
 
-def run_peers(regime: Regime, seconds: float, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Let other packages learn for some seconds from the same start; judge them as ours are judged."""
+def run_peers(regime: Regime, seconds: float, begin: BeginStep) -> dict[str, Any]:
+    """Let other packages learn for some seconds from the same start; evaluate them as our own methods are."""
     peers, missing = available_peers()
     results = []
     for peer in peers:
         if peer.name not in PEERS:
             continue
-        progress(f"{regime.key}: {peer.name}")
+        begin(f"{regime.key}: {peer.name}")
         with limit_threads(regime.threads):
             time.sleep(PAUSE)
             points = peer.run(regime, patience=seconds)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,50 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
 
-from .._learner import CoupledDictionaryLearning
-from .._views import Array
+from ..estimators.coupled import CoupledDictionaryLearning
+from ..foundation.arrays import Array
+from ..foundation.progress import Callback
 from ..images import MultiFocusFusion
 from .figures import new_figure
+from .reproduction import QUICK_TIME, count_steps, run_experiments
 from .sources import bundled_image
+from .steps import BeginStep, Steps
 
 SIDE, BLUR = 8, 1.5
 N_PATCHES, N_COMPONENTS, N_NONZERO = 20_000, 256, 5
+OWN_STEPS = 3  # steps of predict_photograph and fuse_photographs
+
+
+def demonstrate(
+    output: Path, *, threads: int, command: str, callback: Callback | None = None
+) -> tuple[list[str], dict[str, Any]]:
+    """Draw ``prediction.png`` and ``fusion.png`` and run the experiments in short, all into one folder.
+
+    Parameters
+    ----------
+    output : Path
+        Created if missing. Files in it are replaced when everything is done, each in one step.
+    command : str
+        Command line that the report shows.
+    callback : callable, optional
+        Called as each step begins.
+
+    Returns
+    -------
+    sentences : list of str
+        What the pictures show.
+    results : dict
+        The content of ``results.json``.
+    """
+    steps = Steps(callback, OWN_STEPS + count_steps(QUICK_TIME))
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
+        folder = Path(name)
+        sentences = predict_photograph(folder, threads, steps.begin) + fuse_photographs(folder, threads, steps.begin)
+        results = run_experiments(output, quick=True, threads=threads, command=command, begin=steps.begin)
+        for file in sorted(folder.iterdir()):
+            os.replace(file, output / file.name)
+    return sentences, results
 
 
 def paired_patches(picture: Array, n_patches: int | None = None) -> tuple[list[Array], list[Array]]:
@@ -29,13 +66,13 @@ def paired_patches(picture: Array, n_patches: int | None = None) -> tuple[list[A
     return [view - mean for view, mean in zip(views, means, strict=True)], means
 
 
-def predict_photograph(output: Path, threads: int, progress: Callable[[str], None]) -> list[str]:
+def predict_photograph(output: Path, threads: int, begin: BeginStep) -> list[str]:
     """Draw ``prediction.png``; return what it shows, in sentences."""
-    progress(f"learning {N_COMPONENTS} pairs of atoms from {N_PATCHES:,} sharp and blurred patches of a photograph")
+    begin(f"learning {N_COMPONENTS} pairs of atoms from {N_PATCHES:,} sharp and blurred patches of a photograph")
     views, _ = paired_patches(bundled_image("camera"), N_PATCHES)
     learner = CoupledDictionaryLearning(N_COMPONENTS, n_nonzero_coefs=N_NONZERO, n_jobs=threads, random_state=0)
     learner.fit(views)
-    progress("predicting another photograph from its blurred copy")
+    begin("predicting another photograph from its blurred copy")
     picture = bundled_image("coins")[:256, :256]
     (_, blurred), (_, means) = paired_patches(picture)
     predicted = (learner.predict([None, blurred], view=0) + means).reshape(-1, SIDE, SIDE)
@@ -51,9 +88,9 @@ def predict_photograph(output: Path, threads: int, progress: Callable[[str], Non
     ]
 
 
-def fuse_photographs(output: Path, threads: int, progress: Callable[[str], None]) -> list[str]:
+def fuse_photographs(output: Path, threads: int, begin: BeginStep) -> list[str]:
     """Draw ``fusion.png``; return what it shows, in sentences."""
-    progress("fusing two photographs that are in focus in different places")
+    begin("fusing two photographs that are in focus in different places")
     sharp = bundled_image("rocket")[60:360, 120:560].astype(np.uint8)
     soft = gaussian_filter(sharp, 2.5)
     rows, columns = np.indices(sharp.shape)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ..plotting import COLOURS, plot_atoms
-from .against_time import DEFAULT_METHOD, KSVD, PAPER
+from .against_time import (
+    CONSTANT_METHOD,
+    DEFAULT_METHOD,
+    KSVD_METHOD,
+    PAPER_KEEP_METHOD,
+    PAPER_METHOD,
+    SAMPLES_METHOD,
+)
+from .steps import BeginStep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,24 +26,24 @@ if TYPE_CHECKING:
 
 DPI = 130
 WIDE = 5.0  # values that differ by more than this factor are drawn on a logarithmic scale
-#: Methods that the paper compares, and ours: drawn strong; the others faint.
-LEADING = (KSVD, PAPER, DEFAULT_METHOD)
+#: Methods that the paper compares, and ours: drawn with strong lines, the others with faint ones.
+LEADING = (KSVD_METHOD, PAPER_METHOD, DEFAULT_METHOD)
 #: Colour and marker of a method; those of other packages follow.
 STYLES = {
     DEFAULT_METHOD: ("#0072B2", "o"),
-    PAPER: ("#D55E00", "s"),
-    KSVD: ("#000000", "X"),
-    "aksvd": ("#009E73", "^"),
+    PAPER_METHOD: ("#D55E00", "s"),
+    KSVD_METHOD: ("#000000", "X"),
+    CONSTANT_METHOD: ("#009E73", "^"),
     "mod": ("#CC79A7", "D"),
     "odl": ("#E69F00", "v"),
-    "letter-keep": ("#8C564B", "P"),
-    "ksvd-samples": ("#7F7F7F", "x"),
+    PAPER_KEEP_METHOD: ("#8C564B", "P"),
+    SAMPLES_METHOD: ("#7F7F7F", "x"),
 }
 PEER_STYLES = (("#CC79A7", "D"), ("#009E73", "^"), ("#E69F00", "v"))
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, tied to no window."""
+    """Return an empty figure of a size in inches, without a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -47,7 +55,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 def _save(figure: Figure, folder: Path, name: str) -> Path:
     figure.savefig(folder / f"{name}.png", dpi=DPI)
-    figure.set_layout_engine("none")  # what was laid out for one file holds for the other
+    figure.set_layout_engine("none")  # keep the layout of the PNG file for the SVG file
     figure.savefig(folder / f"{name}.svg")
     return folder / f"{name}.png"
 
@@ -82,7 +90,7 @@ def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_time(regime: dict[str, Any], folder: Path) -> Path:
-    """Draw nonzeros and error against seconds: as learning goes, and on fresh patches with all atoms allowed."""
+    """Draw nonzeros and error against seconds: during learning, and on held-out patches with all atoms allowed."""
     figure = new_figure(11.2, 7.4)
     axes = figure.subplots(2, 2, sharex=True)
     for column, (prefix, title) in enumerate(
@@ -120,7 +128,7 @@ def draw_time(regime: dict[str, Any], folder: Path) -> Path:
 
 
 def draw_peers(regimes: list[dict[str, Any]], folder: Path) -> Path | None:
-    """Draw other packages beside the default and K-SVD on fresh patches; None where there are none."""
+    """Draw other packages beside the default and K-SVD on held-out patches; return None if there are none."""
     if not any(regime["peers"] for regime in regimes):
         return None
     figure = new_figure(11.2, 3.9)
@@ -152,10 +160,10 @@ def draw_peers(regimes: list[dict[str, Any]], folder: Path) -> Path | None:
 
 
 def draw_all(
-    results: dict[str, Any], dictionaries: dict[str, list[Array]], folder: Path, progress: Callable[[str], None]
+    results: dict[str, Any], dictionaries: dict[str, list[Array]], folder: Path, begin: BeginStep
 ) -> dict[str, Path]:
     """Draw every picture into a folder; return their PNG files by name."""
-    progress("drawing the figures")
+    begin("drawing the figures")
     uses = {how: results["pairs"][how]["atoms"]["use"] for how in ("together", "separate")}
     figures = {
         "pairs": draw_pairs(dictionaries, uses, folder),

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._passes import Samples, encode
-from .._pursuit import Coder
-from .._views import Array
+from ..coding.coder import Recipe
+from ..coding.passes import encode
+from ..coding.rule import CodingRule
+from ..coding.samples import Samples
+from ..foundation.arrays import Array
 
-PRECISION = 2e-3  # of the error, at which the search for a tolerance ends; sparsity is interpolated in what is left
+PRECISION = 2e-3  # relative, of the error: ends the search for a tolerance; sparsity is interpolated within it
 MOST_STEPS = 8
 
 
@@ -38,35 +40,26 @@ class Level:
 
 def codes_level(X: Array, dictionary: Array, n_nonzero_coefs: int, tol: float, threads: int) -> Level:
     """Code samples over a dictionary; return the sparsity and error of the codes."""
-    # Codes are made hundreds of times here: the coder knows their residuals, so that none need be rebuilt.
-    coder = Coder(
-        [dictionary],
-        np.ones(1),
-        X.dtype,
-        n_nonzero=n_nonzero_coefs,
-        tol=tol,
-        pursuit="omp",
-        n_samples=len(X),
-        n_jobs=threads,
-    )
-    coded = encode(coder, Samples([X], X.dtype), threads)
+    # This runs hundreds of times: the coder reports residuals, so that they need not be computed again.
+    recipe = Recipe([dictionary], np.ones(1), X.dtype, CodingRule(n_nonzero_coefs, tol), len(X))
+    coded = encode(recipe.coder(threads), Samples([X], X.dtype), threads)
     return Level(coded.indices.size / len(X), math.sqrt(float(coded.energy.sum())) / len(X))
 
 
 def nonzeros_at_error(
     X: Array, dictionary: Array, error: float, level: Level, n_nonzero_coefs: int, tol: float, threads: int
 ) -> float:
-    """Return the mean nonzeros of codes whose average error is the one that is asked for.
+    """Return the mean nonzeros of codes whose average error is `error`.
 
     Parameters
     ----------
     level : Level
-        What codes at the tolerance `tol` have: where the search starts.
+        Level of the codes at the tolerance `tol`, where the search starts.
 
     Returns
     -------
     float
-        Infinity where codes of `n_nonzero_coefs` atoms cannot be as exact as that.
+        Infinity if codes of `n_nonzero_coefs` atoms cannot be that exact.
     """
     below, low = (level, tol) if level.error <= error else (None, 0.0)
     above, high = (level, tol) if level.error > error else (None, math.inf)
@@ -74,7 +67,7 @@ def nonzeros_at_error(
         if below and above:
             if above.error - below.error <= PRECISION * error:
                 break
-            # The squared error is nearly proportional to the tolerance, so a straight line between the two hits close.
+            # The squared error is nearly proportional to the tolerance, so linear interpolation comes close.
             share = (error**2 - below.error**2) / (above.error**2 - below.error**2)
             middle = low + min(max(share, 0.1), 0.9) * (high - low)
         else:

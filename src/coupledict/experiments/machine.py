@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 @contextmanager
 def limit_threads(threads: int) -> Iterator[None]:
-    """Hold BLAS, OpenMP and, where it is loaded, numba to a number of threads."""
+    """Limit BLAS, OpenMP and, if it is loaded, numba to a number of threads."""
     numba = sys.modules.get("numba")
     before = numba.get_num_threads() if numba else 0
     with threadpool_limits(limits=threads):
@@ -63,7 +63,7 @@ def usable_cores() -> int:
 
 
 def load_average() -> list[float] | None:
-    """Return the system's load averages over 1, 5 and 15 minutes, where it tells them.
+    """Return the system's load averages over 1, 5 and 15 minutes, or None if it does not tell them.
 
     A run that shares its cores with other work measures the other work too: the record should show it.
     """

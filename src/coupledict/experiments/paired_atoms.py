@@ -1,29 +1,30 @@
 """The paper's first experiment: atoms learned together are partners, atoms learned apart are not.
 
-"Partners" is made a number. A linear map from focused to blurred patches, fitted by ridge regression, says what the
-blur makes of an atom; its correlation with a blurred atom says how well the two belong together.
+How well two atoms match is measured. A linear map from focused to blurred patches, fitted by ridge regression, blurs a
+focused atom; its correlation with a blurred atom tells how well the two match.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
-from .._learner import LETTER, CoupledDictionaryLearning
-from .._views import Array
+from ..estimators.coupled import PAPER, CoupledDictionaryLearning
+from ..foundation.arrays import Array
 from .sources import distinct_patches
+from .steps import BeginStep
 
-RIDGE = 1e-3  # of the mean energy of a feature; the map is over-determined and hardly depends on it
+RIDGE = 1e-3  # relative to the mean energy of a feature; the overdetermined map hardly depends on it
 TOGETHER, APART = "together", "separate"
-PAPER, DEFAULT = "the paper's method", "the default"
-#: How dictionaries are learned; the paper's method comes first, for its figure is what is reproduced.
-SETTINGS: dict[str, dict[str, Any]] = {PAPER: LETTER, DEFAULT: {"refit": False}}
+PAPER_METHOD, DEFAULT_METHOD = "the paper's method", "the default"
+#: How dictionaries are learned; the paper's method comes first, because its figure is reproduced.
+SETTINGS: dict[str, dict[str, Any]] = {PAPER_METHOD: PAPER, DEFAULT_METHOD: {"predictor": "dictionary"}}
 TWIN = 0.99
 PER_ATOM = ("correlation", "best", "gain")
 
@@ -68,14 +69,14 @@ def count_twins(atoms: Array) -> int:
 
 
 def judge_pairs(dictionaries: list[Array], blur: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """Tell how well atoms of equal number belong together.
+    """Measure how well atoms of equal number match.
 
     Parameters
     ----------
     dictionaries : list of 2 arrays of shape (n_components, n_features)
         Focused atoms and blurred atoms.
     blur : array of shape (n_features, n_features)
-        What the blur makes of a focused patch.
+        The map from focused to blurred patches.
 
     Returns
     -------
@@ -117,19 +118,19 @@ def paired_atoms(
     sizes: PairSizes,
     seed: int,
     threads: int,
-    progress: Callable[[str], None],
+    begin: BeginStep,
 ) -> tuple[dict[str, Any], dict[str, list[Array]]]:
     """Learn dictionaries together and separately, by the paper's method and by the default, and compare.
 
     Parameters
     ----------
     focused, blurred : lists of images
-        Image i of one shows what image i of the other shows.
+        Image i of both lists shows the same scene.
 
     Returns
     -------
     results : dict
-        Plain figures. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four.
+        Plain numbers. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four.
     dictionaries : dict
         For ``"together"`` and ``"separate"`` the focused and the blurred atoms, by the paper's method.
     """
@@ -145,7 +146,7 @@ def paired_atoms(
     learned = {}
     for method, settings in SETTINGS.items():
         for how in (TOGETHER, APART):
-            progress(f"paired atoms: learned {'together' if how == TOGETHER else 'separately'}, {method}")
+            begin(f"paired atoms: learned {'together' if how == TOGETHER else 'separately'}, {method}")
             groups = [[0, 1]] if how == TOGETHER else [[0], [1]]
             learned[method, how] = _Learned.fit(train, groups, sizes, seed, threads, settings)
     rows = [
@@ -158,21 +159,21 @@ def paired_atoms(
         "n_components": sizes.n_components,
         "n_nonzero_coefs": sizes.n_nonzero_coefs,
         "max_iter": sizes.max_iter,
-        "patch_shape": [sizes.side, sizes.side],
+        "patch_size": [sizes.side, sizes.side],
         "blur": "a linear map of patches, fitted by ridge regression to the patches learned from",
         "map_explained": float(1 - missed / energy),
         "energies": [float(np.mean(np.sum(view.astype(np.float64) ** 2, axis=1))) for view in train],
         "variants": [{key: value for key, value in row.items() if key not in PER_ATOM} for row in rows],
     }
     for row in rows[:2]:
-        atoms = {key: row[key] for key in PER_ATOM} | learned[PAPER, row["how"]].use(train)
+        atoms = {key: row[key] for key in PER_ATOM} | learned[PAPER_METHOD, row["how"]].use(train)
         results[row["how"]] = {key: value for key, value in row.items() if key not in PER_ATOM} | {"atoms": atoms}
-    return results, {how: learned[PAPER, how].atoms for how in (TOGETHER, APART)}
+    return results, {how: learned[PAPER_METHOD, how].atoms for how in (TOGETHER, APART)}
 
 
 @dataclass(frozen=True)
 class _Learned:
-    """Learners that share the two views among them: one with both, or one for each."""
+    """One learner of both views, or one learner for each view."""
 
     learners: list[CoupledDictionaryLearning]
     groups: list[list[int]]
@@ -189,7 +190,7 @@ class _Learned:
         settings: dict[str, Any],
     ) -> _Learned:
         began = time.perf_counter()
-        # Learned apart means that nothing is shared, the order of the samples included: each has its own seed.
+        # Separate learners share nothing, not even the order of the samples, so each has its own seed.
         learners = [
             CoupledDictionaryLearning(
                 sizes.n_components,
@@ -209,7 +210,7 @@ class _Learned:
         return [atoms for learner in self.learners for atoms in learner.components_]
 
     def figures(self, views: list[Array]) -> dict[str, Any]:
-        """Return how long learning took, and the share of the energy of fresh patches that the codes explain."""
+        """Return how long learning took, and the share of the energy of held-out patches that the codes explain."""
         shares = [
             learner.score([views[v] for v in group]) for learner, group in zip(self.learners, self.groups, strict=True)
         ]
@@ -221,7 +222,7 @@ class _Learned:
         uses = []
         for learner, group in zip(self.learners, self.groups, strict=True):
             codes = learner.transform([views[v] for v in group])
-            assert not isinstance(codes, list)
+            assert isinstance(codes, csr_array)
             uses += [np.bincount(codes.indices, minlength=codes.shape[1]).tolist()] * len(group)
         return {
             "use": uses[0],

@@ -1,14 +1,14 @@
-"""The learners of other packages, each watched in the way its interface allows.
+"""The learners of other packages, each recorded in the way its interface allows.
 
 How they work, read from their sources:
 
 * SPAMS ``trainDL`` is online learning with L0 codes: ``mode=3`` allows ``lambda1`` atoms, ``mode=4`` asks for a
   squared residual of at most ``lambda1`` with up to min(n_features, n_components) atoms; both code by OLS. ``iter``
-  counts mini-batches when positive and seconds when negative, and nothing can look on: every point of its trace
-  is a run of its own from the start. Without a dictionary it starts from random samples; it seeds itself with 0.
+  counts mini-batches when positive and seconds when negative, and there is no callback: every point of its curve
+  is a separate run from the start. Without a dictionary it starts from random samples; it seeds itself with 0.
 * dictlearn ``DictionaryLearning`` offers AK-SVD (one power step for each atom on a maintained residual). Its `tol`
-  ends the fit and limits no code, but the coder may be a callable: ours notes the dictionary it is given, and calls
-  dictlearn's own OMP with the tolerance. Between two calls lies one whole iteration. Unused atoms become random by
+  ends the fit and does not limit codes, but the coder may be a callable: ours records the dictionary it gets, and
+  calls dictlearn's own OMP with the tolerance. There is one call per iteration. Unused atoms become random by
   default; the worst represented samples are better atoms, but it computes all residuals anew for each of them.
 * scikit-learn ``MiniBatchDictionaryLearning`` learns with the lasso whatever ``transform_algorithm`` says: OMP is for
   ``transform`` only. So `alpha` is chosen, before the clock starts, such that the lasso uses as many atoms as OMP
@@ -30,8 +30,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from .._pursuit import sparse_encode
-from .._views import Array
+from ..coding.encode import sparse_encode
+from ..foundation.arrays import Array
 from .watching import Learner, Point, Problem, Recorder
 
 SPAMS, SPAMS_OWN = "SPAMS", "SPAMS, own start"
@@ -68,7 +68,7 @@ class Spams(Learner):
 
         def train(n_batches: int) -> Point:
             settings: dict[str, Any] = {"K": task.n_components} if start is None else {"D": start.copy(order="F")}
-            # Its threads are OpenMP's; with a BLAS of two threads beside them it is no faster and far less steady.
+            # It uses OpenMP threads; with a threaded BLAS beside them it is no faster, and its times vary far more.
             with threadpool_limits(1, user_api="blas"):
                 begun = time.perf_counter()
                 D = self._module.trainDL(
@@ -81,7 +81,7 @@ class Spams(Learner):
 
 
 class _EnoughError(Exception):
-    """Leaves a fit that cannot be told to stop."""
+    """Raised to leave a fit that has no other way to stop."""
 
 
 class Dictlearn(Learner):
@@ -126,7 +126,7 @@ class Dictlearn(Learner):
 
 
 class MiniBatch(Learner):
-    """``sklearn.decomposition.MiniBatchDictionaryLearning`` by ``partial_fit``, noted at growing distances."""
+    """``sklearn.decomposition.MiniBatchDictionaryLearning`` by ``partial_fit``, recorded at growing intervals."""
 
     name = SKLEARN
     batch_size = 256
@@ -149,13 +149,13 @@ class MiniBatch(Learner):
             random_state=0,
             n_jobs=task.threads,
         )
-        # Fastest of what was tried: processes cost more than they give, and a threaded BLAS gets in the way.
+        # The fastest of the tried settings: processes cost more than they gain, and a threaded BLAS interferes.
         with (
             joblib.parallel_config(backend="threading"),
             threadpool_limits(1, user_api="blas"),
             warnings.catch_warnings(),
         ):
-            # Coordinate descent asks for a duality gap of 1e-8 and often ends before.
+            # Coordinate descent often ends before it reaches its duality gap of 1e-8, and warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return self._watch(model, X, Recorder(limit, patience))
 

@@ -1,4 +1,4 @@
-"""Both experiments in one go: figures, plain numbers and a report, written when everything is done."""
+"""Run both experiments, and write figures, plain numbers and a report when everything is done."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._levels import build_info
-from .._views import Array
+from ..foundation.arrays import Array
+from ..foundation.progress import Callback
+from ..kernels.instruction_sets import build_info
 from ..report import write_report
 from .against_time import METHODS, PEERS, TimeSizes, against_time, regimes
 from .claims import pair_claims, time_claims
@@ -22,6 +22,7 @@ from .figures import draw_all, new_figure
 from .machine import machine
 from .paired_atoms import PairSizes, paired_atoms
 from .sources import load_images, load_pairs
+from .steps import BeginStep, Steps
 
 QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max_iter=15)
 QUICK_TIME = TimeSizes(n_patches=1_000, n_held_out=1_000, n_components=100, repeats=1, peer_seconds=0.3, thinning=8)
@@ -30,7 +31,7 @@ DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "
 
 
 def count_steps(time_sizes: TimeSizes) -> int:
-    """Return how many times `progress` will be told of a step: at most this often."""
+    """Return how many steps a run has, at most: peers that are not installed are left out."""
     timed = sum(time_sizes.repeats if method.repeated else 1 for method in METHODS)
     return 1 + 4 + 2 * (timed + 2 * len(METHODS) + len(PEERS)) + 2
 
@@ -43,38 +44,56 @@ def reproduce(
     seed: int = 0,
     threads: int,
     command: str,
-    progress: Callable[[str], None],
-    started: Callable[[int], None] = lambda steps: None,
+    callback: Callback | None = None,
 ) -> dict[str, Any]:
     """Run both experiments and write what they show.
 
     Parameters
     ----------
     output : Path
-        Folder for ``report.html``, ``results.json``, ``dictionaries.npz`` and the figures; made if it is not there.
-        Files in it are replaced when all is done, each at once.
+        Folder for ``report.html``, ``results.json``, ``dictionaries.npz`` and the figures; created if missing. Files in
+        it are replaced when everything is done, each in one step.
     data : Path or None
         Folder of the Lytro pairs; None takes photographs that ship with scikit-image.
     quick : bool
         Few patches, few atoms and one run of each method: to see that it works.
     command : str
-        What the report says it was made by.
-    progress : callable
-        Told of each step as it begins.
-    started : callable, optional
-        Told how many steps there will be.
+        Command line that the report shows.
+    callback : callable, optional
+        Called as each step begins: ``progress.stage`` is its name, ``progress.completed`` counts those before it.
 
     Returns
     -------
     dict
         The content of ``results.json``.
+
+    Raises
+    ------
+    StoppedByCallback
+        If the callback asks to stop; nothing is written then.
     """
+    steps = Steps(callback, count_steps(QUICK_TIME if quick else TimeSizes()))
+    return run_experiments(
+        output, data=data, quick=quick, seed=seed, threads=threads, command=command, begin=steps.begin
+    )
+
+
+def run_experiments(
+    output: Path,
+    *,
+    data: Path | None = None,
+    quick: bool,
+    seed: int = 0,
+    threads: int,
+    command: str,
+    begin: BeginStep,
+) -> dict[str, Any]:
+    """Do what :func:`reproduce` does, as a part of a run that has other steps too."""
     began = time.perf_counter()
     pair_sizes, time_sizes = (QUICK_PAIRS, QUICK_TIME) if quick else (PairSizes(), TimeSizes())
-    started(count_steps(time_sizes))
-    new_figure(1, 1)  # where matplotlib is missing, say so now and not after minutes
+    new_figure(1, 1)  # raises now, and not after minutes, if matplotlib is missing
     output.mkdir(parents=True, exist_ok=True)
-    progress("reading images")
+    begin("reading images")
     focused, blurred, pairs_sentence = load_pairs(data)
     images, images_sentence = load_images(data)
     results: dict[str, Any] = {
@@ -89,14 +108,14 @@ def reproduce(
         **_machine(threads),
     }
     results["pairs"], dictionaries = paired_atoms(
-        focused, blurred, sizes=pair_sizes, seed=seed, threads=threads, progress=progress
+        focused, blurred, sizes=pair_sizes, seed=seed, threads=threads, begin=begin
     )
     results["time"] = []
     for regime in regimes(images, sizes=time_sizes, seed=seed, threads=threads):
-        figures = against_time(regime, sizes=time_sizes, seed=seed, progress=progress)
+        figures = against_time(regime, sizes=time_sizes, seed=seed, begin=begin)
         results["time"].append(figures | {"claims": time_claims(figures)})
     results["claims"] = pair_claims(results["pairs"])
-    _write(output, results, dictionaries, began, progress)
+    _write(output, results, dictionaries, began, begin)
     return results
 
 
@@ -112,19 +131,19 @@ def _write(
     results: dict[str, Any],
     dictionaries: dict[str, list[Array]],
     began: float,
-    progress: Callable[[str], None],
+    begin: BeginStep,
 ) -> None:
-    """Write all files to a folder beside their place, then move them there: a failure leaves what was there before."""
+    """Write all files to a temporary folder, then move them to `output`: a failure leaves the old files."""
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
         folder = Path(name)
-        figures = draw_all(results, dictionaries, folder, progress)
+        figures = draw_all(results, dictionaries, folder, begin)
         arrays: dict[str, Any] = {
             f"{how}_{view}": atoms
             for how, pair in dictionaries.items()
             for view, atoms in zip(("focused", "blurred"), pair, strict=True)
         }
         np.savez_compressed(folder / "dictionaries.npz", **arrays)
-        progress("writing the report")
+        begin("writing the report")
         results["seconds"] = time.perf_counter() - began
         (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         write_report(folder / "report.html", results, dictionaries, figures)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import ndimage
 
-from .._views import Array
+from ..foundation.arrays import Array
 
 #: Photographs inside the scikit-image wheel: none of them is downloaded.
 BUNDLED = (
@@ -48,7 +48,7 @@ def data_directory(given: str | None) -> Path | None:
 
 
 def load_images(directory: Path | None) -> tuple[list[Array], str]:
-    """Load grey images on the scale 0-255, and a sentence that says which.
+    """Load grey images on the scale 0-255, and a sentence that describes them.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def lytro_folder(directory: Path) -> Path:
 
 
 def load_pairs(directory: Path | None, *, sigma: float = 2.0) -> tuple[list[Array], list[Array], str]:
-    """Load regions in focus and the same regions out of focus, on the scale 0-255, and a sentence that says which.
+    """Load regions in focus and the same regions out of focus, on the scale 0-255, and a sentence that describes them.
 
     Parameters
     ----------

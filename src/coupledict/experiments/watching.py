@@ -1,6 +1,6 @@
-"""Learners that are watched: the dictionaries they make on the way, and the seconds these took.
+"""Learners whose progress is recorded: their dictionaries during learning, and the seconds until each.
 
-The clock stands still while a dictionary is copied, and dictionaries are judged when the run is over.
+The clock is stopped while a dictionary is copied, and dictionaries are evaluated after the run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .._learner import CoupledDictionaryLearning
-from .._views import Array
+from ..estimators.coupled import CoupledDictionaryLearning
+from ..foundation.arrays import Array
+from ..foundation.progress import LearningProgress, Progress
 
 
 class Problem(Protocol):
-    """Samples to learn from, a common start, and when a code is done."""
+    """Samples to learn from, a common start, and the stopping rule of codes."""
 
     @property
     def key(self) -> str:
@@ -32,7 +33,7 @@ class Problem(Protocol):
 
     @property
     def start(self) -> tuple[Array, ...]:
-        """Starting dictionaries, one a view."""
+        """Starting dictionaries, one per view."""
 
     @property
     def n_components(self) -> int:
@@ -44,7 +45,7 @@ class Problem(Protocol):
 
     @property
     def tol(self) -> float | None:
-        """Squared residual at which a code is done."""
+        """Squared residual at which coding stops."""
 
     @property
     def threads(self) -> int:
@@ -66,12 +67,12 @@ class Point:
 
 
 class Recorder:
-    """Notes dictionaries with the time they took, and says when there are enough.
+    """Records dictionaries with the time they took, and tells when to stop.
 
     Parameters
     ----------
     limit : int or None
-        Number of notes after which to stop.
+        Number of records after which to stop.
     patience : float
         Seconds after which to stop.
     """
@@ -88,22 +89,27 @@ class Recorder:
         self._started = time.perf_counter()
 
     def note(self, dictionaries: Sequence[Array]) -> bool:
-        """Note the dictionaries of all views while the clock stands still; tell whether to stop."""
+        """Record the dictionaries of all views while the clock is stopped; tell whether to stop."""
         now = time.perf_counter()
         seconds = now - self._started - self._idle
         self.points.append(Point(seconds, np.hstack(dictionaries)))
         self._idle += time.perf_counter() - now
         return len(self.points) >= self._limit or seconds >= self._patience
 
+    def callback(self, progress: Progress) -> bool:
+        """Record the dictionaries that a learner reports; tell whether it is to stop."""
+        assert isinstance(progress, LearningProgress)
+        return self.note(progress.components)
+
 
 class Learner(ABC):
-    """Something that learns a dictionary and can be watched."""
+    """A method that learns a dictionary and can be recorded."""
 
     name: str
 
     @abstractmethod
     def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
-        """Learn; return the dictionaries on the way, at most `limit` of them, or up to `patience` seconds."""
+        """Learn; return the dictionaries during learning, at most `limit` of them, or up to `patience` seconds."""
 
     def again(self, task: Problem, index: int) -> float:
         """Learn once more, up to the point of that index; return the seconds until there."""
@@ -119,7 +125,7 @@ class Ours(Learner):
     settings : mapping
         Keywords of the estimator.
     common_start : bool
-        Start from the dictionaries of the task, as the peers do, and not from what `settings` says.
+        Start from the dictionaries of the task, as the peers do, and not from `init` of `settings`.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any], *, common_start: bool = False) -> None:
@@ -135,8 +141,8 @@ class Ours(Learner):
             "n_nonzero_coefs": task.n_nonzero_coefs,
             "tol": task.tol,
             "n_jobs": task.threads,
-            # It serves prediction only and comes after the dictionaries, which are what is compared.
-            "refit": False,
+            # Predictors are fitted after the dictionaries, and only dictionaries are compared.
+            "predictor": "dictionary",
             **more,
         }
         if self.common_start:
@@ -146,7 +152,7 @@ class Ours(Learner):
     def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
         """See the base class. The patience is not needed: the number of iterations is a setting."""
         recorder = Recorder(limit)
-        model = self.estimator(task, callback=lambda state: recorder.note(state.components))
+        model = self.estimator(task, callback=recorder.callback)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             recorder.start()

@@ -1,8 +1,8 @@
-"""Image files in and out: what is read keeps its bits, what is written appears whole or not at all.
+"""Read and write image files: reading keeps all bits, and a written file appears whole or not at all.
 
-TIFF goes through tifffile, which knows 16-bit colour, and where it is compressed or coloured in an unusual way through
-Pillow; everything else through Pillow. Both come with scikit-image. How many pixels a file claims to have is known
-before any of them is decoded, and files that claim too many are refused.
+tifffile reads TIFF, because it supports 16-bit colour; Pillow reads TIFF files with unusual compression or colours, and
+all other formats. Both come with scikit-image. The header tells the number of pixels before any of them is decoded, and
+files with too many are refused.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import _whole_file
-from .._whole_file import replace_file
+from ..files import whole
+from ..files.whole import replace_file
 
 TIFF = (".tif", ".tiff")
 TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -34,13 +34,13 @@ FORMATS = {
     ".tif": "TIFF",
     ".tiff": "TIFF",
 }
-#: Formats that are read. Pillow knows more, and runs other programs for some of them.
+#: Formats that are read. Pillow supports more, but runs other programs for some of them.
 READABLE = ("PNG", "JPEG", "WEBP", "BMP", "DIB", "GIF", "PPM", "JPEG2000", "TIFF")
 WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp")
 EIGHT_BIT_ONLY = (".jpg", ".jpeg", ".webp", ".bmp")
-LONGEST_SIDES = {".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}  # that these formats have room for
+LONGEST_SIDES = {".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}  # largest width or height, in pixels
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Most pixels of a file that is read or written, unless this variable of the environment gives another number.
+#: Most pixels of a file that is read or written; the environment variable overrides it.
 MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
 LARGEST_PROFILE = 1 << 22
 #: Orientations as EXIF numbers them, and the transpositions of Pillow that undo them.
@@ -54,9 +54,9 @@ TURNS = {
     8: "ROTATE_90",
 }
 ORIENTATION = 0x0112
-PLAIN_COMPRESSIONS = (1, 8, 32946, 32773)  # none, zlib twice, PackBits: what tifffile decodes without other packages
+PLAIN_COMPRESSIONS = (1, 8, 32946, 32773)  # none, zlib (two numbers), PackBits: tifffile needs no other packages
 ZLIB = (8, 32946)
-BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # what the numbers of a TIFF file stand for
+BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # values of PhotometricInterpretation in TIFF
 UNASSOCIATED_ALPHA = 2
 
 
@@ -85,13 +85,13 @@ def _tifffile() -> Any:
         raise ImportError(
             'Expected tifffile to be installed, for TIFF files. Install it with: pip install "coupledict[images]"'
         ) from error
-    # What it finds odd in a file goes to those who listen to its log, not to the screen.
+    # Without a handler, its warnings about odd files would be printed on the screen.
     logging.getLogger("tifffile").addHandler(logging.NullHandler())
     return tifffile
 
 
 def max_pixels() -> int:
-    """Return the most pixels that a file may have."""
+    """Return the largest number of pixels that a file may have."""
     told = os.environ.get(MAX_PIXELS_VARIABLE)
     if told is None:
         return MAX_PIXELS
@@ -101,7 +101,7 @@ def max_pixels() -> int:
 
 
 def check_pixels(height: int, width: int) -> None:
-    """Raise where an image has more pixels than files may have."""
+    """Raise if an image has more pixels than :func:`max_pixels`."""
     if height * width > max_pixels():
         raise TooManyPixelsError(f"{width} x {height} pixels are {_beyond()}")
 
@@ -112,22 +112,22 @@ def _beyond() -> str:
 
 
 class TooManyPixelsError(ValueError):
-    """An image of more pixels than files may have."""
+    """An image has more pixels than :func:`max_pixels`."""
 
 
 def read_image(path: str | os.PathLike[str]) -> Picture:
-    """Read a grey or colour image of 8 or 16 bits; turn it upright where the camera says it lies on its side.
+    """Read a grey or colour image of 8 or 16 bits, and turn it upright as its EXIF orientation says.
 
     Raises
     ------
     OSError
-        Where there is no such file, or where it is no image, truncated, larger than :func:`max_pixels`, or of a kind
-        that would lose bits.
+        If the file does not exist, is not an image, is truncated, has more pixels than :func:`max_pixels`, or is of a
+        kind that would lose bits.
     """
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"Expected an image file, found none at '{file}'.")
-    max_pixels()  # a limit that is none is nothing that the file has done
+    max_pixels()  # raises here if the limit is not a number: that is not an error of the file
     try:
         with file.open("rb") as stream:
             head = stream.read(30)
@@ -144,7 +144,7 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
         raise OSError(f"'{file}' could not be read: {error}") from error
     except _Unsupported as error:
         raise OSError(f"'{file}' cannot be used: {error}") from error
-    except Exception as error:  # decoders raise whatever a broken file leads them to
+    except Exception as error:  # a broken file can make a decoder raise anything
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise OSError(f"'{file}' could not be read as an image: it is damaged or no image ({reason}).") from error
     if picture.pixels.size == 0:
@@ -157,7 +157,7 @@ class _Unsupported(Exception):  # noqa: N818
 
 
 def _check_head(head: bytes) -> None:
-    """Refuse by its first bytes a file that Pillow would cut, or for which it would take memory while opening it."""
+    """Refuse, by its first bytes, a file that Pillow would cut to 8 bits, or that takes much memory once opened."""
     if head.startswith(PNG_SIGNATURE) and len(head) == 30 and head[24] == 16 and head[25] != 0:
         raise _Unsupported("16-bit colour PNG would be cut to 8 bits; save it as TIFF.")
     if head[:4] == b"RIFF" and head[8:15] == b"WEBPVP8" and len(head) == 30:
@@ -165,7 +165,7 @@ def _check_head(head: bytes) -> None:
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:
-    """Return height and width from the first bytes of a WebP file, in whichever of its three ways they are told."""
+    """Return height and width from the first bytes of a WebP file, in any of its three variants."""
     if head[15:16] == b"X":
         return 1 + int.from_bytes(head[27:30], "little"), 1 + int.from_bytes(head[24:27], "little")
     if head[15:16] == b"L":
@@ -179,7 +179,7 @@ def _read_with_pillow(file: Path) -> Picture:
     if MAX_PIXELS_VARIABLE in os.environ and 2 * (Image.MAX_IMAGE_PIXELS or max_pixels()) < max_pixels():
         Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has a limit of its own
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata, and of pictures that are large, but not too large for us
+        warnings.simplefilter("ignore")  # about odd metadata, and about large images that are within our limit
         try:
             image = Image.open(file, formats=READABLE)
         except Image.DecompressionBombError as error:
@@ -196,7 +196,7 @@ def _read_with_pillow(file: Path) -> Picture:
 
 
 def _orientation(image: Any) -> Any:
-    """Return how a picture lies, as far as it can be told: damaged EXIF data tell nothing."""
+    """Return the EXIF orientation of an image, or None if its EXIF data are missing or damaged."""
     try:
         return image.getexif().get(ORIENTATION)
     except Exception:
@@ -204,7 +204,7 @@ def _orientation(image: Any) -> Any:
 
 
 def _check_profile(profile: object) -> bytes | None:
-    """Return a colour profile that is one, by its length and its signature; a damaged one is left behind."""
+    """Return a colour profile if its length and signature are right, else None."""
     if not isinstance(profile, bytes) or not 128 <= len(profile) <= LARGEST_PROFILE:
         return None
     whole = int.from_bytes(profile[:4], "big") == len(profile) and profile[36:40] == b"acsp"
@@ -254,7 +254,7 @@ def _read_tiff(file: Path) -> Picture:
 
 
 def _is_plain(page: Any) -> bool:
-    """Tell whether tifffile gives the pixels of a TIFF file as they are meant; refuse what nobody here can read."""
+    """Tell whether tifffile reads the pixels of a TIFF file correctly; raise if Pillow cannot read them either."""
     check_pixels(page.imagelength, page.imagewidth)
     if page.is_tiled:
         check_pixels(page.tilelength, page.tilewidth)
@@ -279,7 +279,7 @@ def _is_plain(page: Any) -> bool:
 
 
 def _check_segments(page: Any, file: Any) -> None:
-    """Refuse strips or tiles that would be larger than they claim, once they are no longer compressed."""
+    """Refuse strips or tiles that decompress to more bytes than their size allows."""
     rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
     samples = page.samplesperpixel if page.planarconfig == 1 else 1
     largest = min(rows, max(page.imagelength, rows if page.is_tiled else 0)) * -(
@@ -293,7 +293,7 @@ def _check_segments(page: Any, file: Any) -> None:
 
 
 def _upright(pixels: npt.NDArray[Any], orientation: object) -> npt.NDArray[Any]:
-    """Return pixels turned as an orientation of EXIF says."""
+    """Return pixels turned upright according to their EXIF orientation."""
     if orientation in (5, 6, 7, 8):
         pixels = np.swapaxes(pixels, 0, 1)
     if orientation in (3, 4, 7, 8):
@@ -304,15 +304,15 @@ def _upright(pixels: npt.NDArray[Any], orientation: object) -> npt.NDArray[Any]:
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Say before the work begins whether an image can be written to a path."""
-    return _whole_file.check_output(path, FORMATS, force=force)
+    """Return the path of an image to write; raise, before the work begins, if it cannot be written."""
+    return whole.check_output(path, FORMATS, force=force)
 
 
 def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool = False, quality: int = 95) -> None:
     """Write an image; the file appears whole or not at all.
 
-    Alpha is put on white where the format has none, and 16 bits are cut to 8 where it has no more; 16-bit colour needs
-    TIFF.
+    Formats without alpha get the image on a white background, and formats of 8 bits get the upper 8 of 16 bits. Only
+    TIFF keeps 16-bit colour.
     """
     file = check_output(path, force=force)
     suffix = file.suffix.lower()

@@ -1,4 +1,4 @@
-"""From evidence to a picture: no small islands in the decision, and seams too narrow to see."""
+"""From decisions to the fused image: remove small regions of the decision, and blend the seams between sources."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from .._views import Array
+from ..foundation.arrays import Array
 
 Labels = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
 
-ROUNDS = 4  # regions are removed in rounds, each to four times the size of the one before, small ones first
-REACH = 4  # the seam ends after so many of its widths
+ROUNDS = 4  # rounds of removal, each up to four times the region size of the one before
+REACH = 4  # the seam is cut off after this many of its standard deviations
 
 
 def components(labels: Labels, n_labels: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], Array]:
-    """Return connected regions of one label, numbered from 0: the number of each pixel, sizes, and labels."""
+    """Find connected regions of one label; return the region of each pixel, from 0, and their sizes and labels."""
     numbers = np.zeros(labels.shape, np.int32)
     owners: list[int] = []
     for label in range(n_labels):
@@ -29,7 +29,7 @@ def components(labels: Labels, n_labels: int) -> tuple[npt.NDArray[np.int32], np
 def border_votes(
     numbers: npt.NDArray[np.int32], small: npt.NDArray[np.bool_], owners: Array, n_labels: int
 ) -> npt.NDArray[np.int64]:
-    """Count, for every region that is small, the labels of pixels beside it that belong to regions that are not."""
+    """Count, for every small region, the labels of adjacent pixels that belong to large regions."""
     votes = np.zeros(small.size * n_labels, np.int64)
     for one, other in ((numbers[1:], numbers[:-1]), (numbers[:, 1:], numbers[:, :-1])):
         for inside, outside in ((one, other), (other, one)):
@@ -43,8 +43,8 @@ def border_votes(
 def remove_small(labels: Labels, n_labels: int, min_size: float) -> Labels:
     """Give every connected region of fewer than `min_size` pixels the label that most of its border touches.
 
-    Small regions go first, so that an island in a lake does not keep the lake alive. A region that touches only small
-    ones waits until they have grown together.
+    The smallest regions are removed first, so that a small region inside a slightly larger one does not protect it. A
+    region that touches only small regions waits until these have merged.
     """
     labels = labels.copy()
     for size in min_size / 4.0 ** np.arange(ROUNDS - 1, -1, -1):
@@ -55,7 +55,7 @@ def remove_small(labels: Labels, n_labels: int, min_size: float) -> Labels:
                 break
             votes = border_votes(numbers, small, owners, n_labels)
             decided = votes.any(axis=1)
-            if not decided.any():  # there are only small regions
+            if not decided.any():  # all regions are small
                 break
             owners[decided] = votes[decided].argmax(axis=1)
             labels = owners[numbers]
@@ -63,7 +63,7 @@ def remove_small(labels: Labels, n_labels: int, min_size: float) -> Labels:
 
 
 def compose(images: list[Array], labels: Labels, seam: float) -> Array:
-    """Take every pixel from its source, mixed over a seam of about `seam` pixels where sources meet."""
+    """Take every pixel from its source; where sources meet, blend them over a seam of about `seam` pixels."""
     fused = images[0].copy()
     for number, image in enumerate(images[1:], start=1):
         here = labels == number

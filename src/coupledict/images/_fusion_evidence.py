@@ -1,4 +1,4 @@
-"""Which of two sources is in focus, as a number for every pixel: the detail it has against the detail it should have.
+"""Evidence at every pixel for which of two sources is in focus: its detail, compared with the detail of focus.
 
 A coupled dictionary has learned, from pairs of focused and blurred patches, two views: the mean of a pair, and half of
 its difference, which is the detail that focus adds. At every place the mean of two sources is coded, and the code
@@ -8,11 +8,11 @@ not. The errors of the two orders, focused first and blurred first, differ by
     ||d + h||^2 - ||d - h||^2 = 4 <d, h>
 
 so one code decides between them. White noise in the mean of two sources is independent of the noise in their
-difference: the evidence <d, h> of noise is zero on average, whatever the code makes of it.
+difference: the evidence <d, h> of noise is zero on average, whatever the code is.
 
-The evidence is divided by the energy of the patches, so that a strong edge does not speak for its surroundings, plus a
-multiple of the energy of the noise, so that what is only noise does not speak at all. It is summed over scales, because
-noise fades and blur does not where the images are made smaller.
+The evidence is divided by the energy of the patches plus a multiple of the energy of the noise: a strong edge then does
+not dominate its surroundings, and pure noise has almost no influence. The evidence is summed over scales, because
+smaller images have less noise but show the same blur.
 """
 
 from __future__ import annotations
@@ -25,19 +25,48 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from .._learner import CoupledDictionaryLearning
-from .._views import Array
+from ..coding.prepared import PreparedCoder
+from ..coding.rule import CodingRule
+from ..estimators.coupled import CoupledDictionaryLearning
+from ..foundation.arrays import Array
+from ..foundation.progress import Meter
 from ._patches import extract_patches, patch_bands
 
 Grey = npt.NDArray[np.float32]
 
 LUMA = (0.299, 0.587, 0.114)  # Rec. 601, as Pillow and JPEG have it
-NOISE_FACTOR = 30.0  # benchmarks/fusion.py: 10 to 100 are alike
-MEDIAN_OF_NORMAL = 0.6745  # of the absolute value, in standard deviations
+NOISE_FACTOR = 30.0  # 10 to 100 give similar results in benchmarks/fusion.py
+MEDIAN_OF_NORMAL = 0.6745  # median absolute value of a normal variable, in standard deviations
+
+
+class DetailPredictor:
+    """Predicts the detail that focus adds from the means of patches; one coder serves all patches.
+
+    Parameters
+    ----------
+    learner : CoupledDictionaryLearning
+        Fitted; view 0 is the mean, view 1 the detail.
+    n_patches : int
+        About how many patches there will be.
+    n_jobs : int
+        Threads.
+    """
+
+    def __init__(self, learner: CoupledDictionaryLearning, n_patches: int, n_jobs: int) -> None:
+        atoms, self._n_jobs = learner.components_[0], n_jobs
+        rule = CodingRule.checked(learner.n_nonzero_coefs, learner.tol, learner.pursuit)
+        dtype = np.result_type(np.float32, atoms.dtype)
+        weights = np.asarray(learner.view_weights_[:1])
+        self._coder = PreparedCoder([atoms], rule, dtype, n_patches, weights=weights, n_jobs=n_jobs)
+        self._detail_atoms = learner.predictors_.get((0,), {}).get(1, learner.components_[1])
+
+    def predict(self, means: Grey) -> Array:
+        """Return the details of patches, one per row."""
+        return np.asarray(self._coder.encode([means], self._n_jobs) @ self._detail_atoms)
 
 
 def luma(image: Array, scale: float) -> Grey:
-    """Return the brightness of an image times `scale`; of channels other than red, green, blue and alpha the mean."""
+    """Return the brightness of an image times `scale`; with neither 3 nor 4 channels, the mean of all."""
     real = np.result_type(image.dtype, np.float32).type
     if image.ndim == 2:
         return np.asarray(image * real(scale), np.float32)
@@ -50,7 +79,7 @@ def luma(image: Array, scale: float) -> Grey:
 
 def centred_rows(image: Grey, side: int) -> Grey:
     """Return all square patches of an image as rows, without their means."""
-    rows: Grey = extract_patches(image, (side, side)).reshape(-1, side * side)
+    rows: Grey = extract_patches(image, side).reshape(-1, side * side)
     rows -= rows.mean(axis=1, keepdims=True)
     return rows
 
@@ -58,45 +87,35 @@ def centred_rows(image: Grey, side: int) -> Grey:
 def noise_variance(image: Grey) -> float:
     """Estimate the variance of white noise from the median of mixed second differences.
 
-    They are zero on ramps and on straight horizontal and vertical edges, and the median does not mind what is left of
-    the picture in places.
+    These differences are zero on ramps and on straight horizontal and vertical edges, and the median ignores the few
+    places where the image still contributes.
     """
     if min(image.shape) < 3:
         return 0.0
-    differences = np.diff(np.diff(image, n=2, axis=0), n=2, axis=1)  # of noise: 36 times its variance
+    differences = np.diff(np.diff(image, n=2, axis=0), n=2, axis=1)  # their variance is 36 times that of the noise
     middle = float(np.median(np.abs(differences, out=differences)))
     return (middle / MEDIAN_OF_NORMAL) ** 2 / 36
 
 
 def patch_evidence(
-    learner: CoupledDictionaryLearning,
-    source: Grey,
-    other: Grey,
-    *,
-    side: int,
-    max_bytes: int,
-    done: Callable[[int], None] | None = None,
+    predictor: DetailPredictor, source: Grey, other: Grey, *, side: int, max_bytes: int, meter: Meter
 ) -> Grey:
-    """Return the evidence of every patch, worked out in bands; what a patch gives does not depend on its band.
-
-    `done` is told of the patches of each band that is finished.
-    """
+    """Return the evidence of every patch, computed in bands; the evidence does not depend on the bands."""
     noise = np.float32(NOISE_FACTOR * side * side * (noise_variance(source) + noise_variance(other)) / 2)
     mean, difference = (source + other) * np.float32(0.5), (source - other) * np.float32(0.5)
     parts = []
-    for band in patch_bands(mean.shape, (side, side), max_bytes=max_bytes):
+    for band in patch_bands(mean.shape, side, max_bytes=max_bytes):
         means, differences = centred_rows(mean[band], side), centred_rows(difference[band], side)
-        details = learner.predict([means, None], view=1)
+        details = predictor.predict(means)
         energy = np.einsum("ij,ij->i", means, means) + np.einsum("ij,ij->i", differences, differences) + noise
         agreement = np.einsum("ij,ij->i", differences, details)
         parts.append(np.divide(agreement, energy, out=np.zeros_like(agreement), where=energy > 0))
-        if done is not None:
-            done(len(means))
+        meter.advance(len(means))
     return np.concatenate(parts).reshape(mean.shape[0] - side + 1, mean.shape[1] - side + 1)
 
 
 def spread(evidence: Grey, side: int) -> Grey:
-    """Return for every pixel the mean evidence of the patches that cover it; at the borders those are fewer."""
+    """Return for every pixel the mean evidence of the patches that cover it; pixels at the borders have fewer."""
     for axis, count in enumerate(evidence.shape):
         room = count + side - 1
         width = [(side - 1, side - 1) if a == axis else (0, 0) for a in (0, 1)]
@@ -116,7 +135,7 @@ def halve(image: Grey) -> Grey:
 
 
 def double(values: Grey, shape: tuple[int, ...]) -> Grey:
-    """Return a map of blocks of 2 x 2 pixels as a map of pixels, linearly interpolated; the edge goes on as it is."""
+    """Upsample a map of blocks of 2 x 2 pixels by linear interpolation; beyond its edge, the map is constant."""
     for axis, size in enumerate(shape):
         near = np.moveaxis(values, axis, 0)
         before, after = np.concatenate([near[:1], near[:-1]]), np.concatenate([near[1:], near[-1:]])
@@ -132,9 +151,9 @@ def double(values: Grey, shape: tuple[int, ...]) -> Grey:
 def over_scales(
     measure: Callable[[Grey, Grey], Grey], source: Grey, other: Grey, *, side: int, n_scales: int, window: int
 ) -> Grey:
-    """Sum what a measure finds in the patches of two sources over scales, and average it over a window.
+    """Sum a measure of the patches of two sources over scales, and average it over a window.
 
-    Each scale weighs less than the finer one before by the square root of 2.
+    The weight of each scale is that of the next finer one divided by the square root of 2.
     """
     levels: list[Grey] = []
     while len(levels) < n_scales and min(source.shape) >= side:
@@ -149,7 +168,7 @@ def over_scales(
 
 
 def count_patches(shape: tuple[int, ...], *, side: int, n_scales: int) -> int:
-    """Return the number of patches that :func:`pixel_evidence` looks at in all scales."""
+    """Return the number of patches that :func:`pixel_evidence` uses in all scales."""
     total, height, width = 0, shape[0], shape[1]
     for _ in range(n_scales):
         total += max(0, height - side + 1) * max(0, width - side + 1)
@@ -158,7 +177,7 @@ def count_patches(shape: tuple[int, ...], *, side: int, n_scales: int) -> int:
 
 
 def pixel_evidence(
-    learner: CoupledDictionaryLearning,
+    predictor: DetailPredictor,
     source: Grey,
     other: Grey,
     *,
@@ -166,12 +185,11 @@ def pixel_evidence(
     n_scales: int,
     window: int,
     max_bytes: int,
-    done: Callable[[int], None] | None = None,
+    meter: Meter,
 ) -> Grey:
     """Return the evidence that `source` is in focus and `other` is not, for every pixel; negative for the reverse.
 
-    It changes its sign when the two are exchanged. `done` is told of patches as they are finished, of those that
-    :func:`count_patches` counts.
+    Exchanging the two images changes its sign. `meter` counts patches; :func:`count_patches` gives their total.
     """
-    measure = partial(patch_evidence, learner, side=side, max_bytes=max_bytes, done=done)
+    measure = partial(patch_evidence, predictor, side=side, max_bytes=max_bytes, meter=meter)
     return over_scales(measure, source, other, side=side, n_scales=n_scales, window=window)

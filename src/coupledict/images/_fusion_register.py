@@ -1,7 +1,7 @@
-"""Sources brought into line: the small shift, turn and change of scale between the shots of a focus stack.
+"""Registration of sources: the small shift, rotation and change of scale between the images of a focus stack.
 
-Shifts are measured on tiles all over the image, and one similarity is fitted to them. Tiles that see nothing, or only
-something that moved by itself, are voted down.
+Shifts are measured on tiles all over the image, and one similarity transform is fitted to them by robust least squares:
+tiles without detail, or with something that moved by itself, get little weight.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from .._views import Array
+from ..foundation.arrays import Array
+from ..foundation.progress import Meter
 from ._fusion_evidence import Grey, luma
 
 TILES = 6  # along each axis
 LEAST_TILE = 32
 SUBPIXELS = 20
-ROUNDS = 3  # each measures what is left after the one before
-SMOOTHING, COARSENESS = 1.0, 4.0  # the band of detail that blurred and focused sources share, in pixels
+ROUNDS = 3  # each measures the displacement that the one before left
+SMOOTHING, COARSENESS = 1.0, 4.0  # Gaussian widths, in pixels: blurred and focused sources share the band between
 OUTLIER = 1.0  # pixels
 
 
 def scikit_image() -> tuple[Any, Any]:
-    """Return the two functions that do the work."""
+    """Return the two functions of scikit-image that registration uses."""
     try:
         from skimage.registration import phase_cross_correlation
         from skimage.transform import warp
@@ -36,15 +37,20 @@ def scikit_image() -> tuple[Any, Any]:
     return phase_cross_correlation, warp
 
 
-def register(images: list[Array], scale: float) -> list[Array]:
-    """Return the images, all but the first moved to lie on the first."""
+def register(images: list[Array], scale: float, meter: Meter) -> list[Array]:
+    """Align all images with the first; `meter` counts the aligned ones."""
     scikit_image()
+    meter.advance(0)  # the first image takes a while: report the stage at once
     reference = _detail(luma(images[0], scale))
-    return [images[0], *(_move(image, find_similarity(reference, luma(image, scale))) for image in images[1:])]
+    moved = [images[0]]
+    for image in images[1:]:
+        moved.append(_move(image, find_similarity(reference, luma(image, scale))))
+        meter.advance()
+    return moved
 
 
 def find_similarity(reference: Grey, moving: Grey) -> npt.NDArray[np.float64]:
-    """Return the matrix that takes places (x, y, 1) in the reference to places in the moving image."""
+    """Return the matrix that maps positions (x, y, 1) in the reference to positions in the moving image."""
     _, warp = scikit_image()
     matrix = np.eye(3)
     for _ in range(ROUNDS):
@@ -54,13 +60,13 @@ def find_similarity(reference: Grey, moving: Grey) -> npt.NDArray[np.float64]:
 
 
 def _detail(image: Grey) -> Grey:
-    """Return what shifts can be told from: neither noise nor the light."""
+    """Return the band of detail from which shifts are measured: without noise, and without slow changes of light."""
     detail: Grey = ndimage.gaussian_filter(image, SMOOTHING) - ndimage.gaussian_filter(image, COARSENESS)
     return detail
 
 
 def _tile_shifts(reference: Grey, moved: Grey) -> tuple[Array, Array, Array]:
-    """Return the middles of tiles, where the moved image has what the reference has there, and what they weigh."""
+    """Return the centres of tiles, the matching positions in the moved image, and the weights of the tiles."""
     phase_cross_correlation, _ = scikit_image()
     sides = [min(size, max(LEAST_TILE, size // TILES * 2)) for size in reference.shape]
     starts = [
@@ -85,7 +91,7 @@ def _tile_shifts(reference: Grey, moved: Grey) -> tuple[Array, Array, Array]:
 
 
 def _fit(places: Array, targets: Array, weights: Array) -> npt.NDArray[np.float64]:
-    """Fit a similarity, x' = a x - b y + c and y' = b x + a y + d, by least squares that give up on outliers."""
+    """Fit a similarity, x' = a x - b y + c and y' = b x + a y + d, by robust least squares."""
     if not weights.any():
         return np.eye(3)
     x, y = places.T
@@ -103,7 +109,7 @@ def _fit(places: Array, targets: Array, weights: Array) -> npt.NDArray[np.float6
 
 
 def _move(image: Array, matrix: npt.NDArray[np.float64]) -> Array:
-    """Return an image seen through a similarity, of its own number type."""
+    """Return an image warped by a similarity, in its own dtype."""
     _, warp = scikit_image()
     moved = np.empty_like(image)
     real = np.float64 if image.dtype.itemsize >= 4 and image.dtype != np.float32 else np.float32

@@ -1,4 +1,4 @@
-"""The pictures that are scored: checked, of one size, as grey levels in float64."""
+"""Input of the metrics: pictures of one size, checked, as grey levels in float64."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_LEVELS = 256
 
 
 def check_fusion(first: object, second: object, fused: object, *, smallest: int) -> tuple[Image, Image, Image]:
-    """Return the lumas of two sources and a fused picture of one size, with at least `smallest` pixels a side."""
+    """Return the lumas of two sources and a fused picture of one size, at least `smallest` pixels wide and high."""
     a, b, f = same_size({"first": first, "second": second, "fused": fused})
     if min(a.shape) < smallest:
         raise ValueError(
@@ -66,7 +66,7 @@ def luma(picture: object, name: str) -> Image:
 
 
 def check_scale(image: Image, name: str, data_range: object) -> float:
-    """Return the value of white, and refuse pictures outside the scale by more than rounding to a level forgives."""
+    """Return the value of white, and refuse pictures that leave the scale by about half a grey level or more."""
     if isinstance(data_range, bool | np.bool_) or not isinstance(data_range, numbers.Real):
         raise TypeError(f"Expected data_range to be a number, got {data_range!r}.")
     white = float(data_range)

@@ -1,9 +1,9 @@
-"""Patches out of images and back: windows made with strides, and overlap averages that undo them.
+"""Extract patches from images and assemble them again: strided windows, and means where patches overlap.
 
 Patches lie on a grid: every `stride` pixels along each axis, and one more patch at the far edge where the stride does
 not end there, so that every pixel is covered. A band is a slice of the first axis that holds whole rows of that grid;
-the patches of all bands, one band after the other, are the patches of the image. That is how a large image is worked
-through in bounded memory.
+the patches of all bands, one band after the other, are the patches of the image. So a large image can be processed in
+bounded memory.
 """
 
 from __future__ import annotations
@@ -12,25 +12,37 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from .._base import generator
-from .._views import Array, check_count, common_dtype
+from ..foundation.arrays import Array, common_dtype
+from ..foundation.checks import check_count, make_generator
 
 Shape: TypeAlias = tuple[int, ...]
 Stride: TypeAlias = int | Sequence[int]
+PatchSize: TypeAlias = int | Sequence[int]
 
-BLOCK_BYTES = 1 << 21  # patches that assembly reads again for every pixel of a patch: they should stay in the cache
+BLOCK_BYTES = 1 << 21  # assembly reads a block once for each pixel of a patch, so it should fit the cache
 
 
 def check_shape(shape: object, name: str) -> Shape:
     """Return `shape` as a tuple of positive integers."""
     if not isinstance(shape, Sequence) or isinstance(shape, str) or not shape:
-        raise TypeError(f"Expected {name} to be a tuple of integers, one an axis, got {shape!r}.")
+        raise TypeError(f"Expected {name} to be a tuple of integers, one per axis, got {shape!r}.")
     return tuple(check_count(size, f"{name}[{axis}]") for axis, size in enumerate(shape))
+
+
+def check_patch_size(patch_size: object) -> Shape:
+    """Return the size of a patch along each axis; a single number is the side of a square patch."""
+    if isinstance(patch_size, int | np.integer):
+        return (check_count(patch_size, "patch_size"),) * 2
+    if not isinstance(patch_size, Sequence) or isinstance(patch_size, str) or not patch_size:
+        raise TypeError(
+            f"Expected patch_size to be an integer or a tuple of integers, one per axis, got {patch_size!r}."
+        )
+    return check_shape(patch_size, "patch_size")
 
 
 def check_stride(stride: object, n_axes: int) -> Shape:
@@ -39,13 +51,13 @@ def check_stride(stride: object, n_axes: int) -> Shape:
         return (check_count(stride, "stride"),) * n_axes
     strides = check_shape(stride, "stride")
     if len(strides) != n_axes:
-        raise ValueError(f"Expected stride to be an integer or {n_axes} of them, one an axis, got {stride!r}.")
+        raise ValueError(f"Expected stride to be an integer or {n_axes} of them, one per axis, got {stride!r}.")
     return strides
 
 
-def check_image(image: object, patch_shape: object) -> tuple[Array, Shape]:
-    """Return the image as an array and the patch shape, which must fit into it; channels may come last."""
-    array, patch = np.asarray(image), check_shape(patch_shape, "patch_shape")
+def check_image(image: object, patch_size: object) -> tuple[Array, Shape]:
+    """Return the image as an array and the size of a patch, which must fit into it; channels may come last."""
+    array, patch = np.asarray(image), check_patch_size(patch_size)
     if array.ndim not in (len(patch), len(patch) + 1):
         raise ValueError(
             f"Expected an image of {len(patch)} dimensions for patches of shape {patch}, or one more for channels,"
@@ -58,34 +70,55 @@ def check_image(image: object, patch_shape: object) -> tuple[Array, Shape]:
     return array, patch
 
 
-def patch_grid(image_shape: Sequence[int], patch_shape: Sequence[int], *, stride: Stride = 1) -> list[Array]:
-    """Return where patches begin along each axis of a patch.
+def patch_grid(image_shape: Sequence[int], patch_size: PatchSize, *, stride: Stride = 1) -> list[Array]:
+    """Return the first pixels of patches along each axis of a patch.
 
-    Every `stride` pixels, and once more at the far edge where the stride does not end there. The patches of an image
-    lie at all combinations of these, the last axis changing fastest.
+    Patches begin every `stride` pixels; one more is aligned to the far edge if the last one does not end there. The
+    patches of an image lie at all combinations of these positions, the last axis changing fastest.
 
     Examples
     --------
     >>> [axis.tolist() for axis in patch_grid((10, 8), (4, 4), stride=4)]
     [[0, 4, 6], [0, 4]]
     """
-    grid = []
-    for room, size, step in zip(image_shape, patch_shape, check_stride(stride, len(patch_shape)), strict=False):
+    grid, patch = [], check_patch_size(patch_size)
+    for room, size, step in zip(image_shape, patch, check_stride(stride, len(patch)), strict=False):
         starts = np.arange(0, room - size + 1, step)
         grid.append(starts if starts[-1] == room - size else np.append(starts, room - size))
     return grid
 
 
+class PatchOptions(TypedDict, total=False):
+    """Options of :func:`extract_patches` that choose patches."""
+
+    stride: Stride
+    mask: npt.ArrayLike | None
+    max_patches: int | None
+    random_state: Any
+
+
+@overload
 def extract_patches(
     image: npt.ArrayLike,
-    patch_shape: Sequence[int],
+    patch_size: PatchSize,
+    *,
+    return_positions: Literal[False] = ...,
+    **options: Unpack[PatchOptions],
+) -> Array: ...
+@overload
+def extract_patches(
+    image: npt.ArrayLike, patch_size: PatchSize, *, return_positions: Literal[True], **options: Unpack[PatchOptions]
+) -> tuple[Array, Array]: ...
+def extract_patches(
+    image: npt.ArrayLike,
+    patch_size: PatchSize,
     *,
     stride: Stride = 1,
     mask: npt.ArrayLike | None = None,
-    n_patches: int | None = None,
+    max_patches: int | None = None,
     random_state: Any = None,
     return_positions: bool = False,
-) -> Any:
+) -> Array | tuple[Array, Array]:
     """Cut patches out of an image.
 
     Patches begin every `stride` pixels along each axis; where the last of them would leave pixels uncovered, one more
@@ -95,30 +128,30 @@ def extract_patches(
     ----------
     image : array of shape (height, width), (depth, height, width), ..., with channels last or without
         Of any number type. A memory-mapped image is read only where patches lie.
-    patch_shape : tuple of int
-        Size of a patch along each axis but that of the channels: an image with one axis more has channels, and every
-        patch has them all.
+    patch_size : int or tuple of int
+        Side of square patches, or the size of a patch along each axis except that of the channels. An image with one
+        axis more has channels, and every patch holds all of them.
     stride : int or tuple of int, default=1
-        Distance of neighbouring patches, for all axes or for each.
+        Distance between neighbouring patches, for all axes or for each.
     mask : array of bool, of the shape of the image without channels, optional
-        Only patches that lie wholly where it is true.
-    n_patches : int, optional
-        Draw this many of the patches at random, none twice; they keep their order.
+        Take only patches that lie wholly where it is true.
+    max_patches : int, optional
+        If there are more patches, draw this many of them at random, without replacement; they keep their order.
     random_state : int, RandomState, Generator or None
-        Source of the draw. The same number draws the same positions, whatever the image holds.
+        Source of randomness for the draw. The same seed draws the same positions, whatever the image holds.
     return_positions : bool, default=False
-        Return the first pixel of each patch too.
+        Return the position of the first pixel of each patch as well.
 
     Returns
     -------
-    patches : array of shape ``(n_patches, *patch_shape)`` or ``(n_patches, *patch_shape, n_channels)``
+    patches : array of shape ``(n_patches, *patch_size)`` or ``(n_patches, *patch_size, n_channels)``
         A copy. ``patches.reshape(len(patches), -1)`` are the rows that learners take.
-    positions : array of shape (n_patches, len(patch_shape))
-        Only with `return_positions`.
+    positions : array of shape (n_patches, n_axes)
+        First pixel of each patch; only with ``return_positions=True``.
 
     See Also
     --------
-    assemble_patches : The way back.
+    assemble_patches : The inverse.
     patch_bands : Slices of a large image whose patches fit into memory.
 
     Examples
@@ -133,15 +166,15 @@ def extract_patches(
     >>> positions.tolist()  # the second row of patches is aligned to the lower edge
     [[0, 0], [0, 3], [2, 0], [2, 3]]
     """
-    array, patch = check_image(image, patch_shape)
+    array, patch = check_image(image, patch_size)
     grid = patch_grid(array.shape, patch, stride=stride)
     windows = np.lib.stride_tricks.sliding_window_view(array, patch, axis=tuple(range(len(patch))))
     if array.ndim > len(patch):
         windows = np.moveaxis(windows, len(patch), -1)
     shape = (-1, *windows.shape[len(patch) :])
-    chosen = _choose(grid, array.shape[: len(patch)], patch, mask, n_patches, random_state)
+    chosen = _choose(grid, array.shape[: len(patch)], patch, mask, max_patches, random_state)
     if chosen is None and not return_positions:
-        patches = windows[_places(*grid)].reshape(shape)
+        patches: Array = windows[_places(*grid)].reshape(shape)
         return patches.copy() if np.may_share_memory(patches, array) else patches
     sizes = tuple(map(len, grid))
     numbers = np.arange(math.prod(sizes)) if chosen is None else chosen
@@ -151,18 +184,17 @@ def extract_patches(
 
 
 def _choose(
-    grid: list[Array], room: Shape, patch: Shape, mask: npt.ArrayLike | None, n_patches: int | None, random_state: Any
+    grid: list[Array], room: Shape, patch: Shape, mask: npt.ArrayLike | None, max_patches: int | None, random_state: Any
 ) -> Array | None:
-    """Return the numbers of the patches that are wanted, None for all."""
+    """Return the indices of the patches to take, None for all."""
     total = math.prod(map(len, grid))
     inside = None if mask is None else np.flatnonzero(_covered(mask, room, patch)[np.ix_(*grid)])
-    if n_patches is None:
+    if max_patches is None:
         return inside
-    available = total if inside is None else len(inside)
-    if check_count(n_patches, "n_patches") > available:
-        where = "image" if mask is None else "mask"
-        raise ValueError(f"Expected n_patches of at most {available}, as many as the {where} has, got {n_patches}.")
-    drawn = np.sort(generator(random_state).choice(available, n_patches, replace=False, shuffle=False))
+    rng, available = make_generator(random_state), total if inside is None else len(inside)
+    if check_count(max_patches, "max_patches") >= available:
+        return inside
+    drawn = np.sort(rng.choice(available, max_patches, replace=False, shuffle=False))
     return drawn if inside is None else inside[drawn]
 
 
@@ -182,7 +214,7 @@ def _covered(mask: npt.ArrayLike, room: Shape, patch: Shape) -> npt.NDArray[np.b
 
 def patch_bands(
     image_shape: Sequence[int],
-    patch_shape: Sequence[int],
+    patch_size: PatchSize,
     *,
     stride: Stride = 1,
     max_bytes: int = 1 << 26,
@@ -191,16 +223,16 @@ def patch_bands(
     """Cut an image into bands whose patches fit into memory.
 
     A band is a slice of the first axis. The patches of ``image[band]``, band after band, are the patches of the image
-    in their order; neighbouring bands share the pixels that their patches share.
+    in their order; neighbouring bands overlap where their patches do.
 
     Parameters
     ----------
-    image_shape, patch_shape, stride
+    image_shape, patch_size, stride
         As for :func:`extract_patches`; the shape of the image may include channels.
     max_bytes : int, default=64 MiB
-        Size of the patches of a band. A band has at least one row of patches, however large that is.
+        Most bytes of the patches of a band. A band has at least one row of patches, however large that is.
     itemsize : int, default=4
-        Bytes of one number of a patch.
+        Bytes of one value of a patch.
 
     Yields
     ------
@@ -218,7 +250,7 @@ def patch_bands(
     >>> np.array_equal(np.concatenate(parts), extract_patches(image, (8, 8)))
     True
     """
-    patch = check_shape(patch_shape, "patch_shape")
+    patch = check_patch_size(patch_size)
     first, *others = patch_grid(image_shape, patch, stride=stride)
     row_bytes = math.prod(map(len, others)) * math.prod(patch) * math.prod(image_shape[len(patch) :]) * itemsize
     n_rows = max(1, check_count(max_bytes, "max_bytes") // row_bytes)
@@ -236,24 +268,24 @@ def assemble_patches(
     weights: npt.ArrayLike | None = None,
     fill: float | None = None,
 ) -> Array:
-    """Put patches together to an image: the weighted mean where they overlap.
+    """Assemble patches into an image: the weighted mean where they overlap.
 
-    It undoes :func:`extract_patches`: patches that were not changed give the image back, up to rounding.
+    This is the inverse of :func:`extract_patches`: unchanged patches give the image back, up to rounding.
 
     Parameters
     ----------
-    patches : array of shape ``(n_patches, *patch_shape)`` or ``(n_patches, *patch_shape, n_channels)``
+    patches : array of shape ``(n_patches, *patch_size)`` or ``(n_patches, *patch_size, n_channels)``
         All patches of an image of this shape and stride, in order, unless `positions` says where they lie.
     image_shape : tuple of int
         Shape of the image, with channels if patches have them.
     stride : int or tuple of int, default=1
         The stride they were extracted with.
     positions : array of int of shape (n_patches, n_axes), optional
-        First pixel of each patch, as :func:`extract_patches` returns it. They may lie anywhere in the image, and
-        `stride` plays no part.
+        First pixel of each patch, as :func:`extract_patches` returns it. Patches may then lie anywhere in the image,
+        and `stride` is not used.
     weights : array that broadcasts to the patches, optional
-        How much each number of each patch counts: finite, not negative. A window of shape `patch_shape` is the same
-        for all patches (``window[..., None]`` for patches with channels), ``w[:, None, None]`` weighs whole patches.
+        Weight of each value of each patch: finite, not negative. An array of the size of a patch holds for all patches
+        (``window[..., None]`` for patches with channels), ``w[:, None, None]`` weighs whole patches.
     fill : float, optional
         Value of pixels that no patch covers, or only with weight 0. It is an error to have such pixels and no `fill`.
 
@@ -285,32 +317,32 @@ def assemble_patches(
 
 
 class Assembly:
-    """An image that patches are added to, all at once, band by band, or here and there.
+    """An image that patches are added to, all at once, band by band, or at given positions.
 
     Sums run in the order of the rows of the grid, so the bits of the image do not depend on the bands.
 
     Parameters
     ----------
-    image_shape, patch_shape : tuple of int
+    image_shape, patch_size : tuple of int
         With channels, if the image has them.
     stride : int or tuple of int
     dtype : float32 or float64
     """
 
-    def __init__(self, image_shape: Shape, patch_shape: Shape, *, stride: Stride = 1, dtype: npt.DTypeLike) -> None:
-        if any(size > room for size, room in zip(patch_shape, image_shape, strict=True)):
-            raise ValueError(f"Expected patches no larger than the image {image_shape}, got shape {patch_shape}.")
-        self.image_shape, self.patch_shape = image_shape, patch_shape
+    def __init__(self, image_shape: Shape, patch_size: Shape, *, stride: Stride = 1, dtype: npt.DTypeLike) -> None:
+        if any(size > room for size, room in zip(patch_size, image_shape, strict=True)):
+            raise ValueError(f"Expected patches no larger than the image {image_shape}, got shape {patch_size}.")
+        self.image_shape, self.patch_size = image_shape, patch_size
         n_axes = len(image_shape)
-        channels = isinstance(stride, Sequence) and len(stride) == n_axes - 1 and patch_shape[-1] == image_shape[-1]
+        channels = isinstance(stride, Sequence) and len(stride) == n_axes - 1 and patch_size[-1] == image_shape[-1]
         self._stride = (*check_stride(stride, n_axes - channels), *(1,) * channels)
         self._sums = np.zeros(image_shape, dtype)
         self._weights = np.zeros(image_shape, dtype)
 
     def _check(self, patches: Array, weights: npt.ArrayLike | None) -> Array | None:
-        """Return weights of the shape of the patches, None for equal ones."""
-        if patches.shape[1:] != self.patch_shape:
-            raise ValueError(f"Expected patches of shape {self.patch_shape}, got {patches.shape[1:]}.")
+        """Check patches and weights; return weights of the shape of the patches, None for equal ones."""
+        if patches.shape[1:] != self.patch_size:
+            raise ValueError(f"Expected patches of shape {self.patch_size}, got {patches.shape[1:]}.")
         if patches.dtype.kind not in "fiub":
             raise TypeError(f"Expected patches to hold real numbers, got dtype {patches.dtype}.")
         if weights is None:
@@ -328,23 +360,23 @@ class Assembly:
     def add(self, patches: Array, band: slice = slice(None), *, weights: npt.ArrayLike | None = None) -> None:
         """Add all patches of a band, or of the whole image."""
         sums, totals = self._sums[band], self._weights[band]
-        grid = patch_grid(sums.shape, self.patch_shape, stride=self._stride)
+        grid = patch_grid(sums.shape, self.patch_size, stride=self._stride)
         sizes = tuple(map(len, grid))
         if len(patches) != math.prod(sizes):
             raise ValueError(
-                f"Expected {math.prod(sizes)} patches of shape {self.patch_shape} for an image of shape"
+                f"Expected {math.prod(sizes)} patches of shape {self.patch_size} for an image of shape"
                 f" {self.image_shape} and stride {self._stride}, got {len(patches)}."
             )
         factors = self._check(patches, weights)
-        values = patches.reshape(*sizes, *self.patch_shape)
+        values = patches.reshape(*sizes, *self.patch_size)
         factors = None if factors is None else factors.reshape(values.shape)
         n_rows = max(1, BLOCK_BYTES * sizes[0] // values.nbytes)
-        # Rows of the grid reach a pixel in rising order if the pixels of a patch are taken in falling order: the order
-        # of the sums is then the same for all blocks and bands.
+        # If the pixels of a patch are taken from last to first, the rows of the grid are added to each image pixel from
+        # first to last: the order of the sums is then the same for all blocks and bands.
         for start in range(0, sizes[0], n_rows):
             rows = slice(start, start + n_rows)
             places = _places(grid[0][rows], *grid[1:])
-            for pixel in itertools.product(*(range(size - 1, -1, -1) for size in self.patch_shape)):
+            for pixel in itertools.product(*(range(size - 1, -1, -1) for size in self.patch_size)):
                 where = _shift(places, pixel)
                 mine: Any = (rows, *(slice(None),) * (len(grid) - 1), *pixel)
                 if factors is None:
@@ -355,27 +387,27 @@ class Assembly:
         if factors is None:
             counts = [
                 np.bincount((starts[:, None] + np.arange(size)).ravel(), minlength=room)
-                for starts, size, room in zip(grid, self.patch_shape, sums.shape, strict=True)
+                for starts, size, room in zip(grid, self.patch_size, sums.shape, strict=True)
             ]
             totals += functools.reduce(np.multiply.outer, counts)
 
     def add_at(self, patches: Array, positions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> None:
         """Add patches that begin at these pixels; positions may leave out the channels."""
         places, n_axes = np.asarray(positions), len(self.image_shape)
-        channels = places.shape[1:] == (n_axes - 1,) and self.patch_shape[-1] == self.image_shape[-1]
+        channels = places.shape[1:] == (n_axes - 1,) and self.patch_size[-1] == self.image_shape[-1]
         if places.shape != (len(patches), n_axes - channels):
             raise ValueError(
-                f"Expected positions of shape ({len(patches)}, {n_axes}), a row a patch, got {places.shape}."
+                f"Expected positions of shape ({len(patches)}, {n_axes}), one row per patch, got {places.shape}."
             )
         if places.dtype.kind not in "iu":
             raise TypeError(f"Expected positions to be integers, got dtype {places.dtype}.")
-        last = np.subtract(self.image_shape, self.patch_shape)[: places.shape[1]]
+        last = np.subtract(self.image_shape, self.patch_size)[: places.shape[1]]
         if np.any(places < 0) or np.any(places > last):
             raise ValueError(f"Expected positions from 0 to {last.tolist()}, got some outside.")
         factors = self._check(patches, weights)
         sums, totals = self._sums.reshape(-1), self._weights.reshape(-1)  # np.add.at is quick only with one flat index
         first = np.ravel_multi_index((*places.T, *([0],) * channels), self.image_shape)
-        for pixel in itertools.product(*map(range, self.patch_shape)):
+        for pixel in itertools.product(*map(range, self.patch_size)):
             mine: Any = (slice(None), *pixel)
             where = first + np.ravel_multi_index(pixel, self.image_shape)
             weight = np.ones(len(patches), sums.dtype) if factors is None else factors[mine]
@@ -383,7 +415,7 @@ class Assembly:
             np.add.at(totals, where, weight)
 
     def image(self, fill: float | None = None) -> Array:
-        """Return the mean of what was added."""
+        """Return the weighted mean of the patches that were added."""
         empty = self._weights == 0
         n_empty = int(np.count_nonzero(empty))
         if n_empty and fill is None:
@@ -403,7 +435,7 @@ def _places(*starts: Array) -> tuple[Any, ...]:
 
 
 def _shift(places: tuple[Any, ...], offset: Sequence[int]) -> tuple[Any, ...]:
-    """Return an index of places further on."""
+    """Return an index shifted by an offset."""
     return tuple(
         slice(place.start + o, place.stop + o, place.step) if isinstance(place, slice) else place + o
         for place, o in zip(places, offset, strict=True)

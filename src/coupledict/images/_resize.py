@@ -1,7 +1,7 @@
-"""Images made larger or smaller by MATLAB's rule: a cubic kernel, widened where an image shrinks.
+"""Resize images as MATLAB does: a cubic kernel, widened when an image shrinks.
 
-Resizing is linear and separable: each axis is multiplied by a matrix with a few nonzeros a row. A block of rows of that
-matrix touches a short stretch of the axis only, so the product is done block by block, each a small dense product.
+Resizing is linear and separable: each axis is multiplied by a matrix with few nonzeros per row. A block of its rows
+depends on a short range of the axis only, so the product is computed as one small dense product per block.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._passes import one_blas_thread
-from .._views import Array
+from ..foundation.arrays import Array
+from ..parallel.blas import one_blas_thread
 
 KERNEL_WIDTH = 4.0
-BLOCK = 32  # outputs in a block; fewer make more calls, more make wider blocks with more zeros in them
+BLOCK = 32  # outputs per block: smaller blocks need more calls, larger ones hold more zeros
 Block: TypeAlias = tuple[slice, slice, Array]
 
 
@@ -34,9 +34,9 @@ def cubic(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def contributions(
     n_in: int, n_out: int, scale: float, *, antialias: bool = True
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return which inputs each output is made of, and their weights, both of shape (n_out, n_taps).
+    """Return the inputs that each output depends on, and their weights, both of shape (n_out, n_taps).
 
-    Beyond its ends an axis goes on with its outermost value.
+    Beyond its ends, an axis repeats its outermost value.
     """
     stretch = min(scale, 1.0) if antialias else 1.0  # a shrinking image is smoothed: the kernel spans more inputs
     width = KERNEL_WIDTH / stretch
@@ -48,7 +48,7 @@ def contributions(
 
 
 def dense(places: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], first: int, last: int) -> Array:
-    """Return the matrix that some outputs are made with, from the inputs `first` to `last`."""
+    """Return the dense matrix from the inputs `first` to `last` to some outputs."""
     matrix = np.zeros((places.shape[0], last - first + 1))
     inside = (places >= first) & (places <= last)
     rows = np.broadcast_to(np.arange(places.shape[0])[:, None], places.shape)
@@ -58,7 +58,7 @@ def dense(places: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], first
 
 @lru_cache(maxsize=64)
 def blocks(n_in: int, n_out: int, scale: float, antialias: bool, dtype: np.dtype[Any]) -> tuple[Block, ...]:
-    """Return the blocks of the resizing matrix: outputs, the inputs they are made of, and the dense matrix between."""
+    """Return the blocks of the resizing matrix: outputs, the inputs they depend on, and the dense matrix."""
     places, weights = contributions(n_in, n_out, scale, antialias=antialias)
     found = []
     for start in range(0, n_out, BLOCK):
@@ -72,9 +72,9 @@ def blocks(n_in: int, n_out: int, scale: float, antialias: bool, dtype: np.dtype
 
 
 def store(values: Array, out: Array) -> None:
-    """Write floats into an array; into one of integers rounded to the nearest, halves up, and cut to its range.
+    """Write floats into an array; for integers, round to nearest (halves up) and clip to their range.
 
-    `values` may be changed on the way.
+    `values` may be overwritten.
     """
     if out.dtype.kind == "u":
         np.floor(np.add(values, 0.5, out=values), out=values)
@@ -83,7 +83,7 @@ def store(values: Array, out: Array) -> None:
 
 
 def _resize_axis(plane: Array, axis: int, n_out: int, scale: float, antialias: bool) -> Array:
-    # Rounding must not hang on the last bits of a float32 sum, so integers are summed up in float64.
+    # The last bits of a float32 sum must not decide how it is rounded, so integers are summed in float64.
     dtype = np.dtype(np.float64) if plane.dtype.kind == "u" else plane.dtype
     out: Array = np.empty((n_out, plane.shape[1]) if axis == 0 else (plane.shape[0], n_out), plane.dtype)
     for outputs, inputs, matrix in blocks(plane.shape[axis], n_out, scale, antialias, dtype):
@@ -136,10 +136,10 @@ def imresize(
 ) -> Array:
     """Resize an image by cubic interpolation, as MATLAB's ``imresize`` does.
 
-    The kernel is Keys' cubic with a = -1/2 [1]_. Where an image shrinks, the kernel is widened by as much, so that what
-    is too fine for the small image is smoothed away. Beyond its edges an image goes on with its outermost pixels. The
-    axis that shrinks most goes first; integers are rounded after each axis. The low-resolution images of
-    super-resolution benchmarks are made this way, and come out equal to the last bit.
+    The kernel is Keys' cubic with a = -1/2 [1]_. When an image shrinks, the kernel is widened by the same factor, so
+    that detail too fine for the small image is smoothed away. Beyond its edges, an image repeats its outermost pixels.
+    The axis that shrinks most is resized first; integers are rounded after each axis. The low-resolution images of
+    super-resolution benchmarks are made this way, and this function reproduces them to the last bit.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def imresize(
     Returns
     -------
     array
-        Of the number type of `image`. Integers are cut to their range, floats are not.
+        Of the number type of `image`. Integers are clipped to their range, floats are not.
 
     References
     ----------

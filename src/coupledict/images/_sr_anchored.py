@@ -1,22 +1,25 @@
-"""Anchored regression: around each atom a linear map from features to detail (Timofte et al., 2014).
+"""Anchored regression: each atom has a linear map from features to detail (Timofte et al., 2014).
 
-The atoms are anchors. The map of an anchor is a ridge regression over the training samples that correlate with it most,
-whatever the sign: a sample and its negative teach the same map. Which samples those are is told by a threshold on the
-correlation, estimated from some of the samples; the sums of the regressions are then added up in one pass over all of
-them, so that samples need not be kept.
+The atoms are anchors. The map of an anchor is a ridge regression on the training samples that correlate with it most,
+whatever the sign: a sample and its negative give the same map. A threshold on the correlation, estimated from some of
+the samples, selects them; the sums of the regressions are then accumulated in one pass over all samples, so that
+samples need not be kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._passes import in_order, one_blas_thread
-from .._views import Array
+from ..foundation.arrays import Array
+from ..foundation.progress import Meter
+from ..parallel.blas import one_blas_thread
+from ..parallel.ordered import in_order
 
 ANCHOR_BLOCK = 64  # anchors that are compared with a batch at once: their correlations stay in the cache
 
@@ -42,7 +45,10 @@ def thresholds(anchors: Array, features: Array, share: float) -> Array:
 
 @dataclass(frozen=True)
 class Members:
-    """Samples of a batch that belong to anchors: features and details side by side, and anchor by anchor their rows."""
+    """The samples of a batch that belong to each anchor.
+
+    `joint` holds features and details side by side; its rows ``rows[starts[k] : starts[k + 1]]`` belong to anchor k.
+    """
 
     joint: Array
     rows: npt.NDArray[np.intp]
@@ -68,14 +74,15 @@ def regressors(
     limits: Array,
     batches: Sequence[Any],
     read: Callable[[Any], tuple[Array, Array]],
-    alpha: float,
+    *,
+    ridge_alpha: float,
     n_jobs: int,
-    progress: Callable[[Iterable[Members]], Iterable[Members]],
+    meter: Meter,
 ) -> Array:
     """Return the map of each anchor, (n_anchors, n_features, n_details).
 
-    `read` makes the features and details of a batch. Sums are added in the order of the batches: the same bits for any
-    number of threads.
+    `read` returns the features and details of a batch; `meter` counts batches. Sums are added in the order of the
+    batches, so the result has the same bits for any number of threads.
     """
     n_anchors, d = anchors.shape
     sums: Array | None = None
@@ -83,15 +90,14 @@ def regressors(
     def find(batch: Any) -> Members:
         return members(anchors, limits, *read(batch))
 
-    stop = np.zeros(1, np.int32)
-    with one_blas_thread():
-        found: Iterator[Members] = in_order(find, batches, min(n_jobs, len(batches)), stop)
-        for part in progress(found):
+    with one_blas_thread(), closing(in_order(find, batches, min(n_jobs, len(batches)))) as found:
+        for part in found:
             if sums is None:
                 sums = np.zeros((n_anchors, d, part.joint.shape[1]), np.float32)
             for anchor in np.flatnonzero(np.diff(part.starts)):
                 own = part.joint[part.rows[part.starts[anchor] : part.starts[anchor + 1]]]
                 sums[anchor] += own[:, :d].T @ own
+            meter.advance()
         assert sums is not None
-        gram = sums[:, :, :d] + np.float32(alpha) * np.eye(d, dtype=np.float32)
+        gram = sums[:, :, :d] + np.float32(ridge_alpha) * np.eye(d, dtype=np.float32)
         return np.linalg.solve(gram.astype(np.float64), sums[:, :, d:].astype(np.float64)).astype(np.float32)

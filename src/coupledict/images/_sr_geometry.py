@@ -1,12 +1,12 @@
-"""Where patches lie, what is seen of them, and how they are turned: the geometry of super-resolution.
+"""The geometry of super-resolution: where patches lie, what their features are, and how they are oriented.
 
-A patch covers `patch_size` pixels of the small image each way, and `scale` times as many of the large one; there is one
-around every pixel of the small image. What is seen of it are the first and second differences of the small image
-interpolated to the large size. Interpolation and differences are linear, so they are one matrix, applied to a *window*
-of the small image: all pixels that the patch and its differences depend on. The large image need not be made.
+A patch covers `patch_size` pixels of the small image along each axis, and `scale` times as many of the large one; there
+is one around every pixel of the small image. Its features are the first and second differences of the small image
+interpolated to the large size. Interpolation and differences are linear, so one matrix computes both from a *window* of
+the small image: all pixels that the patch and its differences depend on. The large image need not be computed.
 
-What a patch looks like from another side is the same patch: it is flipped and transposed until brightness rises most
-along its rows, and rises along its columns too. A model learns one orientation instead of eight.
+Every patch is flipped and transposed such that brightness rises most along its rows, and rises along its columns too. A
+*turn* is one of these eight operations. A model then learns one orientation instead of eight.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ._resize import contributions, dense
 
-N_TURNS = 8  # flips of rows, flips of columns, transposes
-MOMENT_REACH = 3  # pixels each way that decide how a patch is turned
-DIFFERENCE_REACH = 2  # pixels each way that the second difference needs
+N_TURNS = 8  # rows flipped or not, columns flipped or not, transposed or not
+MOMENT_REACH = 3  # pixels on each side that decide the turn of a patch
+DIFFERENCE_REACH = 2  # pixels on each side that the second difference needs
 
 
 class Geometry:
@@ -30,7 +30,7 @@ class Geometry:
     Parameters
     ----------
     scale : int
-        Pixels of the large image for one pixel of the small one, each way.
+        Factor from the small to the large image, along each axis.
     patch_size : int
         Side of a patch in pixels of the small image, odd.
     """
@@ -43,7 +43,7 @@ class Geometry:
 
     @cached_property
     def _lines(self) -> tuple[Array, Array, Array]:
-        """How values, first and second differences along one line of a patch are made from a line of a window."""
+        """Matrices from a line of a window to values, first and second differences along a line of a patch."""
         reach = self.half + 5  # more than any of them needs; zeros are cut off below
         n = 2 * reach + 1
         upscaled = dense(*contributions(n, n * self.scale, self.scale), 0, n - 1)
@@ -75,11 +75,11 @@ class Geometry:
         return np.hstack([np.kron(vertical, horizontal).T for vertical, horizontal in pairs])
 
     def pad(self, plane: Array) -> Array:
-        """Return the small image with `radius` more pixels on each side, as resizing sees it."""
+        """Return the small image padded by `radius` edge pixels on each side, as in resizing."""
         return np.pad(plane, self.radius, mode="edge")
 
     def turns(self, padded: Array) -> npt.NDArray[np.uint8]:
-        """Return for each pixel of a padded image the number of the turn that brings its patch into place."""
+        """Return for each pixel of a padded image the number of the turn of its patch."""
         cut = self.radius - MOMENT_REACH
         inner = padded[cut : padded.shape[0] - cut, cut : padded.shape[1] - cut]
         down = _along(_along(inner, 0, rise=True), 1, rise=False)
@@ -89,7 +89,7 @@ class Geometry:
 
     @staticmethod
     def turned(side: int) -> npt.NDArray[np.int64]:
-        """Return for each turn which pixel of a square comes where: ``square.ravel()[turned(side)[t]]`` is turned."""
+        """Return the order of pixels for each turn: ``square.ravel()[turned(side)[t]]`` is the turned square."""
         places = np.arange(side * side).reshape(side, side)
         squares = []
         for turn in range(N_TURNS):
@@ -98,21 +98,21 @@ class Geometry:
         return np.array(squares)
 
     def turned_back(self, side: int) -> npt.NDArray[np.int64]:
-        """Return the inverse of each of :meth:`turned`."""
+        """Return the inverse of each order of :meth:`turned`."""
         return np.argsort(self.turned(side), axis=1)
 
     @property
     def cells(self) -> npt.NDArray[np.int64]:
-        """The order of the pixels of a patch that puts those of one small pixel together."""
+        """The order that groups the pixels of a patch by the pixel of the small image (the cell) they lie in."""
         p, s = self.patch_size, self.scale
         return np.arange(self.side**2).reshape(p, s, p, s).transpose(0, 2, 1, 3).ravel()
 
 
 def _along(plane: Array, axis: int, *, rise: bool) -> Array:
-    """Return how much a plane rises along an axis around each pixel, or its mean; both with Gaussian weights.
+    """Return how much a plane rises along an axis around each pixel, or its sum; both with Gaussian weights.
 
     Pixels at equal distances are taken together, so that a patch that is its own mirror image rises by exactly 0, and
-    rounding does not decide how it is turned.
+    rounding does not decide its turn.
     """
     plane = plane if axis == 0 else plane.T
     length = plane.shape[0] - 2 * MOMENT_REACH

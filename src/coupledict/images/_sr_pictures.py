@@ -1,16 +1,19 @@
-"""Pictures as super-resolution sees them: number types, channels, luma.
+"""Input of super-resolution: checked pictures, their dtypes, channels and luma.
 
-Detail is predicted for luma alone and added to every colour channel. As the conversion to luma and chroma is linear and
-detail is what interpolation misses, that is the same as to predict luma, interpolate chroma and convert back.
+Detail is predicted for luma alone and added to every colour channel. Because the conversion to luma and chroma is
+linear and detail is what interpolation misses, that is the same as predicting luma, interpolating chroma and converting
+back.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from .._views import Array
+from ..foundation.arrays import Array
 
-LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601; MATLAB's rgb2ycbcr and JPEG weigh the channels so
+LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in MATLAB's rgb2ycbcr and in JPEG
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
 
 
@@ -52,8 +55,20 @@ def luma(array: Array) -> Array:
 
 
 def unit_luma(array: Array) -> Array:
-    """Return the brightness of a picture in float32, integers brought to the range 0 to 1."""
+    """Return the brightness of a picture in float32, integers scaled to the range 0 to 1."""
     plane = luma(array)
     if array.dtype.kind == "u":
         plane /= np.iinfo(array.dtype).max
     return plane
+
+
+def check_pictures(X: object) -> list[Array]:
+    """Return the brightness of pictures to learn from."""
+    if isinstance(X, np.ndarray) and X.ndim < 4:
+        raise TypeError("Expected X to be a list of images, got one array. Put it into a list.")
+    if not isinstance(X, Iterable) or isinstance(X, str):
+        raise TypeError(f"Expected X to be a list of images, got {X!r}.")
+    planes = [unit_luma(check_picture(image, f"X[{i}]")) for i, image in enumerate(X)]
+    if not planes:
+        raise ValueError("Expected at least one image to learn from, got an empty list.")
+    return planes

@@ -1,7 +1,7 @@
 """Training samples for super-resolution: windows of small images beside the detail that interpolation misses.
 
-An image is made smaller, and the small one is interpolated; what the original has and the interpolation lacks is the
-detail. Where there are too few samples, slightly smaller copies of the images give more of them.
+An image is made smaller and interpolated to its size again; its difference from the original is the detail. If there
+are too few samples, slightly smaller copies of the images give more of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from .._views import Array
+from ..foundation.arrays import Array
 from ._resize import imresize
 from ._sr_geometry import Geometry
 
@@ -22,7 +22,7 @@ LEVEL_FACTOR = 0.98
 
 @dataclass(frozen=True)
 class Draw:
-    """Some samples of one copy of one image: how many, and the seed of the choice."""
+    """A random choice of samples of one copy of one image: how many, and the seed."""
 
     image: int
     level: int
@@ -31,7 +31,7 @@ class Draw:
 
 
 def _copy_shape(shape: Sequence[int], level: int, geometry: Geometry) -> tuple[int, int]:
-    """Return the size of a copy, cut to whole small pixels."""
+    """Return the size of a copy, cropped to a multiple of the scale."""
     rows, columns = (int(np.ceil(LEVEL_FACTOR**level * n)) // geometry.scale * geometry.scale for n in shape)
     return rows, columns
 
@@ -77,7 +77,7 @@ def batches(draws: Sequence[Draw], size: int) -> list[list[Draw]]:
 
 
 def samples(planes: Sequence[Array], draws: Sequence[Draw], geometry: Geometry) -> tuple[Array, Array]:
-    """Return windows (n_samples, window ** 2) and details (n_samples, side ** 2), turned into place."""
+    """Return windows (n_samples, window ** 2) and details (n_samples, side ** 2), both turned."""
     windows, details = zip(*_each(planes, draws, geometry), strict=True)
     return np.concatenate(windows), np.concatenate(details)
 

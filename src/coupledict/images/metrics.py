@@ -1,4 +1,4 @@
-"""How good a picture is, as numbers: four measures of fusion from their definitions, and the signal-to-noise ratio.
+"""Quality of pictures: four measures of fusion, implemented from their definitions, and the signal-to-noise ratio.
 
 The four measures judge a picture fused from two sources, without a reference. They ask how much of the sources is
 found in it: of their edges (:func:`q_abf`), of their grey levels (:func:`nmi`), of their local structure (:func:`q_y`),
@@ -6,9 +6,9 @@ of the contrast that the eye sees (:func:`q_cb`). A copy of one source scores hi
 never trust these two alone.
 
 Every function takes grey pictures of shape (height, width), or colour pictures of shape (height, width, 3 or 4), of
-which it measures the luma 0.299 R + 0.587 G + 0.114 B: with weights of 16 bits, and rounded to whole numbers where the
-picture holds integers, which is ``convert("L")`` of Pillow. Alpha plays no part. The papers leave a few things open
-(borders, flat windows, the angle between two gradients); what was chosen is told under Notes. All computation is in
+which it uses the luma 0.299 R + 0.587 G + 0.114 B: with weights of 16 bits, and rounded to integers if the picture
+holds integers, as Pillow's ``convert("L")`` does. Alpha is ignored. The papers leave a few things open (borders, flat
+windows, the angle between two gradients); the Notes of each function tell what was chosen. All computation is in
 float64.
 """
 
@@ -113,11 +113,12 @@ def q_abf(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> 
 
     Notes
     -----
-    The paper writes the difference of two arc tangents for the angle. These jump at vertical gradients, and then call a
-    kept edge lost. Here the angle is the one between the two gradients, from 0 to pi: an edge keeps its direction if
-    dark stays dark, and turning the pictures turns nothing else. Gradients exist where the operator fits into the
-    picture; nothing is made up beyond the border. Other readings move the scores of good fusions of photographs: the
-    difference of arc tangents by -.0003, angles modulo pi by +.008, a border of zeros by +.016.
+    The paper takes the difference of two arc tangents as the angle. It jumps at vertical gradients, so that an edge
+    that was kept counts as lost. Here the angle is the one between the two gradients, from 0 to pi: an edge keeps its
+    direction if its dark side stays dark, and rotating all pictures by 90 degrees does not change the score. Gradients
+    are computed only where the operator fits into the picture, without padding. Other readings move the scores of good
+    fusions of photographs: the difference of arc tangents by -.0003, angles modulo pi by +.008, a border of zeros by
+    +.016.
 
     References
     ----------
@@ -138,7 +139,7 @@ def q_abf(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> 
 
 
 def nmi(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike, *, data_range: float = 255) -> float:
-    """Measure how well the grey levels of a fused picture tell those of the sources (Hossny et al., normalised).
+    """Measure how much the grey levels of a fused picture tell about those of the sources (Hossny et al., normalised).
 
     With the entropies H of 256 grey levels and the mutual information I of pairs of them:
 
@@ -161,9 +162,9 @@ def nmi(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike, *, da
 
     Notes
     -----
-    Two pictures of a single grey level each tell all about each other: their share is 1.
-    How colour becomes grey matters here more than in the other measures: luma that is cut off instead of rounded costs
-    good fusions .02.
+    Two pictures of a single grey level each determine each other: their share is 1. The conversion from colour to grey
+    matters more here than in the other measures: truncating luma instead of rounding it lowers the scores of good
+    fusions by .02.
 
     References
     ----------
@@ -249,8 +250,8 @@ def q_cb(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> f
     Notes
     -----
     The picture takes up 15 degrees of the field of view in height and in width, so r is the number of cycles in the
-    picture over 15. The filter works on the Fourier transform and takes the picture as periodic; the Gaussians are cut
-    at four widths and see the picture mirrored at its borders (padding with zeros would make contrast of the border).
+    picture over 15. The filter works on the Fourier transform and treats the picture as periodic; the Gaussians are cut
+    off at four widths, and the picture is mirrored at its borders (padding with zeros would create contrast there).
     Grey levels are taken as they are; stretching each picture to the full range first, as some programs do, lowers the
     scores of good fusions by .014. Where a pixel has no contrast in any picture, there is nothing to lose: it scores 1.
 
@@ -284,7 +285,7 @@ def psnr(reference: npt.ArrayLike, image: npt.ArrayLike, *, data_range: float = 
     data_range : float, default=255
         The value of white, with black at 0: 65535 for pictures of 16 bits, 1 for floating-point pictures on that scale.
     crop : int, default=0
-        Pixels left out on each of the four sides. Super-resolution by a factor is usually scored without as many.
+        Pixels left out on each of the four sides. Super-resolution is usually scored with `crop` equal to its factor.
 
     Returns
     -------
@@ -375,7 +376,7 @@ def _q_y(first: Image, second: Image, fused: Image) -> float:
     scale = max(float(np.abs(image).max()) for image in (first, second, fused))
     if scale == 0:
         return 1.0
-    # Values near 0 lose the fewest digits where a square of a mean is taken from a mean of squares.
+    # Values near 0 lose the fewest digits when a squared mean is subtracted from a mean of squares.
     windows = _Windows([image / scale - 0.5 for image in (first, second, fused)])
     sources_alike, a_kept, b_kept = windows.similarity(0, 1), windows.similarity(0, 2), windows.similarity(1, 2)
     a_varies, b_varies = windows.covariance(0, 0), windows.covariance(1, 1)
@@ -387,7 +388,7 @@ def _q_y(first: Image, second: Image, fused: Image) -> float:
 class _Windows:
     """Weighted means, covariances and structural similarities of images in all windows within them.
 
-    Images come as values from 0 to 1, less 0.5.
+    Images hold values from 0 to 1, minus 0.5.
     """
 
     def __init__(self, images: list[Image]) -> None:

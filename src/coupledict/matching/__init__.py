@@ -1,4 +1,4 @@
-"""Cross-modal matching: samples seen in one view find their like in another."""
+"""Cross-modal matching: for samples given in one view, find the most similar ones given in another."""
 
 from ._matcher import CrossModalMatcher
 from ._ranking import mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k

@@ -1,41 +1,50 @@
-"""What users hand to a matcher, checked: views, labels, directions, the kind of comparison."""
+"""Checks of the input of a matcher: views, labels, directions, the kind of comparison."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from .._views import Array, check_views
+from ..foundation.arrays import Array
+from ..foundation.views import check_views, list_views, view_number
 from ._whitening import check_finite
 
-COMPARISONS = ("auto", "both", "target", "source", "codes", "labels")
+#: Where query and gallery can be compared, beside the number of a view.
+Compare: TypeAlias = Literal["auto", "both", "target", "source", "codes", "labels"]
+#: Names of the views, if they have names.
+Names: TypeAlias = Sequence[str] | None
 
 
-def check_all_views(Xs: Any) -> list[Array]:
+def check_all_views(X: Any) -> list[Array]:
     """Return two or more finite views, none of them empty; they may differ in their numbers of samples."""
     views: list[Array] = []
-    for v, view in enumerate(check_views(Xs, "Xs", single=False)):
+    for v, view in enumerate(check_views(X, "X", single=False)):
         if view is None:
-            raise ValueError(f"Expected every view to be present, got None for Xs[{v}].")
+            raise ValueError(f"Expected every view to be present, got None for X[{v}].")
         if 0 in view.shape:
-            raise ValueError(f"Expected Xs[{v}] to have at least one sample and one feature, got shape {view.shape}.")
-        check_finite(view, f"Xs[{v}]")
+            raise ValueError(f"Expected X[{v}] to have at least one sample and one feature, got shape {view.shape}.")
+        check_finite(view, f"X[{v}]")
         views.append(view)
     if len(views) < 2:
-        raise ValueError(f"Expected two or more views in Xs, got {len(views)}.")
+        raise ValueError(f"Expected two or more views in X, got {len(views)}.")
     return views
 
 
-def check_labels(y: Any, views: list[Array]) -> tuple[list[Array] | None, bool]:
+def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] | None, bool]:
     """Return labels for each view, or None, and whether the rows of the views are of the same samples."""
+    if isinstance(y, Mapping):
+        y = list_views(y, names, name="y")
+        if any(entry is None for entry in y):
+            raise ValueError(f"Expected labels for each of the views {list(names or [])} in y, got only some.")
     counts = [view.shape[0] for view in views]
     if isinstance(y, list | tuple) and len(y) == len(views) and all(np.ndim(entry) == 1 for entry in y):
         return [_label_array(entry, n, f"y[{v}]") for v, (entry, n) in enumerate(zip(y, counts, strict=True))], False
     if len(set(counts)) > 1:
         raise ValueError(
             f"Expected the same number of samples in every view, got {counts}. Views of different samples need labels"
-            " for each, y=[y0, y1], and coupling='mapped'."
+            " for each, y=[y0, y1], and semi_coupled=True."
         )
     return None if y is None else [_label_array(y, counts[0], "y")] * len(views), True
 
@@ -43,7 +52,7 @@ def check_labels(y: Any, views: list[Array]) -> tuple[list[Array] | None, bool]:
 def _label_array(y: Any, n: int, name: str) -> Array:
     labels = np.asarray(y)
     if labels.shape != (n,):
-        raise ValueError(f"Expected {name} to hold {n} labels, one a sample, got shape {labels.shape}.")
+        raise ValueError(f"Expected {name} to hold {n} labels, one per sample, got shape {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"Expected {name} to hold labels, got NaN or infinity.")
     if labels.dtype.kind == "O" and len({type(label) for label in labels.tolist()}) > 1:
@@ -52,7 +61,7 @@ def _label_array(y: Any, n: int, name: str) -> Array:
 
 
 def one_hot(labels: list[Array]) -> tuple[Array, list[Array]]:
-    """Return the classes and, for each view, one indicator a class."""
+    """Return the classes and, for each view, one indicator per class."""
     classes = np.unique(np.concatenate(labels))
     if classes.size < 2:
         raise ValueError(f"Expected labels of at least 2 classes, got {classes.size}.")
@@ -61,19 +70,19 @@ def one_hot(labels: list[Array]) -> tuple[Array, list[Array]]:
         table = (part[:, None] == classes).astype(np.float64)
         if not table.any(axis=0).all():
             missing = classes[np.argmin(table.any(axis=0))]
-            raise ValueError(f"Expected every class in every view, got no sample of class {missing} in Xs[{v}].")
+            raise ValueError(f"Expected every class in every view, got no sample of class {missing} in X[{v}].")
         hot.append(table)
     return classes, hot
 
 
 def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int:
-    """Return the kind of comparison with "auto" decided; raise where it cannot be."""
+    """Return the kind of comparison, with "auto" replaced by its choice; raise if it is not possible."""
     if isinstance(compare, int | np.integer) and not isinstance(compare, bool):
         if not 0 <= compare < n_views:
             raise ValueError(f"Expected compare to be the number of one of the {n_views} views, got {compare}.")
         return int(compare)
-    if compare not in COMPARISONS:
-        raise ValueError(f"Expected compare to be one of {COMPARISONS} or the number of a view, got {compare!r}.")
+    if compare not in get_args(Compare):
+        raise ValueError(f"Expected compare to be one of {get_args(Compare)} or the number of a view, got {compare!r}.")
     if compare == "labels" and not labelled:
         raise ValueError("compare='labels' needs labels: give y to fit.")
     if compare == "auto":
@@ -81,20 +90,22 @@ def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int
     return str(compare)
 
 
-def check_direction(source: Any, target: Any, n_views: int) -> tuple[tuple[int, ...], int]:
-    """Return the numbers of the source views and of the target view."""
+def check_direction(source: Any, target: Any, n_views: int, names: Names) -> tuple[tuple[int, ...], int]:
+    """Return the numbers of the source views and of the target view, which are given by number or by name."""
     given = list(source) if isinstance(source, list | tuple | np.ndarray) else [source]
-    for name, numbers in (("source", given), ("target", [target])):
-        for number in numbers:
-            whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-            if not whole or not 0 <= number < n_views:
-                raise ValueError(
-                    f"Expected {name} to be the number of one of the {n_views} views, from 0 to {n_views - 1}, got"
-                    f" {number!r}."
-                )
-    sources, wanted = [int(number) for number in given], int(target)
+    sources = [_check_number(view, "source", n_views, names) for view in given]
+    wanted = _check_number(target, "target", n_views, names)
     if not sources or len(set(sources)) != len(sources):
         raise ValueError(f"Expected source to name each view once, and at least one, got {source!r}.")
     if wanted in sources:
-        raise ValueError(f"Expected target to be another view than the source, got {wanted} for both.")
+        raise ValueError(f"Expected target to be another view than the source, got {target!r} for both.")
     return tuple(sources), wanted
+
+
+def _check_number(view: Any, name: str, n_views: int, names: Names) -> int:
+    number = view_number(view, n_views, names, name)
+    if not isinstance(view, str) and view < 0:
+        raise ValueError(
+            f"Expected {name} to be the number of one of the {n_views} views, from 0 to {n_views - 1}, got {view!r}."
+        )
+    return number

@@ -1,15 +1,15 @@
-"""From the codes of some views to the others: the dictionaries of a matcher and the ridge maps behind them.
+"""The dictionaries of a matcher, and ridge maps from the codes of some views to the other views.
 
-Two kinds of coupling differ in where codes come from and where maps lead. With ``"code"`` all views share one code: the
-dictionaries are learned together, the code of any views is mapped to the other views themselves. With ``"mapped"`` each
-view has a dictionary and codes of its own, and codes are mapped to codes.
+Coupled dictionaries are learned together, and all views share one code: the code made from some views is mapped to the
+other views themselves. Semi-coupled dictionaries are learned for each view alone: each view has its own codes, and
+codes are mapped to codes.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,37 +17,50 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from .._ensemble import fit_many
-from .._learner import CoupledDictionaryLearning
-from .._predict import SAMPLES_PER_ATOM, ridge, source_sets
-from .._pursuit import sparse_encode
-from .._single import DictionaryLearning
-from .._views import Array
+from ..coding.encode import sparse_encode
+from ..estimators.coupled import CoupledDictionaryLearning
+from ..estimators.ensemble import fit_many
+from ..estimators.single import DictionaryLearning
+from ..foundation.arrays import Array, Floats
+from ..foundation.progress import Callback, Meter
+from ..learning.predictors import SAMPLES_PER_ATOM, ridge, source_sets
 
 Sources: TypeAlias = tuple[int, ...]
 Target: TypeAlias = int | str
 
-LABELS = "labels"  # the target that is no view of the user's
-ALL_SETS_VIEWS = 4  # so few views have few sets of them, and each set gets its map
+LABELS = "labels"  # the target that is not a view of the user
+ALL_SETS_VIEWS = 4  # with at most this many views, every set of views gets its own map
 
 
 @dataclass(frozen=True)
-class Settings:
+class MemberSettings:
     """What the learners and the maps of all members have in common."""
 
     n_components: int
     n_nonzero: int
     max_iter: int
-    alpha: float
+    ridge_alpha: float
     n_jobs: int | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Member:
-    """One of several dictionaries for each view, and the maps from codes of some views to the others."""
+    """One member of the ensemble: a dictionary for each view, and maps from the codes of some views to the others.
+
+    Attributes
+    ----------
+    components : list of arrays (n_components, n_whitened_features_v)
+    weights : array of shape (n_views,)
+    coupled : bool
+        Whether all views share one code; otherwise each has its own.
+    n_nonzero : int
+        Most atoms in a code.
+    maps : dict
+        For each set of source views, the map from its codes to each target.
+    """
 
     components: list[Array]
-    weights: npt.NDArray[np.float64]
+    weights: Floats
     coupled: bool
     n_nonzero: int
     maps: dict[Sources, dict[Target, Array]] = field(default_factory=dict)
@@ -66,9 +79,9 @@ class Member:
         return parts[0] if len(parts) == 1 else csr_array(scipy.sparse.hstack(parts, format="csr"))
 
     def mapped(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
-        """Return what the map of these views leads to: the target view, its codes, or scores of labels."""
+        """Map the codes of these views to a target: to the target view, to its codes, or to scores of labels."""
         sources = tuple(sorted(views))
-        if sources not in self.maps:  # many views have too many sets of them: each view predicts alone
+        if sources not in self.maps:  # with many views, not every set has a map: average those of single views
             alone = [self.mapped({v: view}, target, n_jobs) for v, view in views.items()]
             return np.asarray(sum(alone[1:], alone[0]) / len(alone))
         return np.asarray(self.codes(views, n_jobs) @ self.maps[sources][target])
@@ -79,10 +92,46 @@ class Member:
         return found if self.coupled or not isinstance(target, int) else np.asarray(found @ self.components[target])
 
     def compared_codes(self, views: dict[int, Array], target: int, n_jobs: int | None) -> Array:
-        """Return codes that can be compared with those of the target view, which has dense ones itself."""
+        """Return dense codes that can be compared with those of the target view."""
         if self.coupled or target in views:
             return self.codes(views, n_jobs).toarray()
         return self.mapped(views, target, n_jobs)
+
+    # To files and back
+
+    def tensors(self, number: int) -> dict[str, Array]:
+        """Return the dictionaries and maps of the member of that number as arrays of a file."""
+        tensors = {f"components.{number}.{v}": atoms for v, atoms in enumerate(self.components)}
+        for sources, targets in self.maps.items():
+            name = f"map.{number}.{'-'.join(map(str, sources))}"
+            tensors |= {f"{name}.{target}": table for target, table in targets.items()}
+        return tensors
+
+    def with_maps_of(self, tensors: Mapping[str, Array], number: int, n_classes: int | None) -> Member:
+        """Return the member with the maps of a file: at least from each view to each other and to labels, if any."""
+        n_views = len(self.components)
+        maps: dict[Sources, dict[Target, Array]] = {}
+        for key, table in tensors.items():
+            if not key.startswith(f"map.{number}."):
+                continue
+            _, _, numbers, name = key.split(".")
+            sources = tuple(int(v) for v in numbers.split("-"))
+            target: Target = LABELS if name == LABELS else int(name)
+            known = all(0 <= v < n_views for v in sources) and (target == LABELS or 0 <= int(target) < n_views)
+            if not known or table.shape != self._map_shape(sources, target, n_classes):
+                raise ValueError(f"its tensor {key!r} does not fit its dictionaries")
+            maps.setdefault(sources, {})[target] = table
+        for sources in [(v,) for v in range(n_views)] + list(maps):
+            wanted = {v for v in range(n_views) if v not in sources} | (set() if n_classes is None else {LABELS})
+            if set(maps.get(sources, {})) != wanted:
+                raise ValueError(f"its maps from views {list(sources)} are not complete")
+        return replace(self, maps=maps)
+
+    def _map_shape(self, sources: Sources, target: Target, n_classes: int | None) -> tuple[int, int | None]:
+        n_codes = len(self.components[0]) if self.coupled else sum(len(self.components[v]) for v in sources)
+        if target == LABELS:
+            return n_codes, n_classes
+        return n_codes, self.components[int(target)].shape[1 if self.coupled else 0]
 
 
 def sets_of_views(n_views: int) -> list[Sources]:
@@ -97,7 +146,7 @@ def spread(n: int, size: int) -> slice | npt.NDArray[np.int64]:
     return slice(None) if size >= n else np.arange(size) * n // size
 
 
-def solve(codes: csr_array, targets: dict[Target, Any], alpha: float) -> dict[Target, Array]:
+def solve(codes: csr_array, targets: dict[Target, Any], ridge_alpha: float) -> dict[Target, Array]:
     """Return the ridge map from codes to each target, a dense array or codes."""
     table = codes.astype(np.float64)
     gram = (table.T @ table).toarray()
@@ -105,15 +154,20 @@ def solve(codes: csr_array, targets: dict[Target, Any], alpha: float) -> dict[Ta
     sums = [np.asarray(p.toarray() if hasattr(p, "toarray") else p) for p in products]
     side_by_side = np.hstack(sums)
     # Codes of nothing but zeros predict nothing.
-    solved = (ridge(gram, side_by_side, alpha) if gram.any() else side_by_side).astype(codes.dtype)
+    solved = (ridge(gram, side_by_side, ridge_alpha) if gram.any() else side_by_side).astype(codes.dtype)
     parts = np.split(solved, np.cumsum([part.shape[1] for part in sums])[:-1], axis=1)
     return {target: np.ascontiguousarray(part) for target, part in zip(targets, parts, strict=True)}
 
 
 def fit_coupled(
-    views: list[Array], hot: Array | None, label_weight: float, seeds: Sequence[int], settings: Settings
+    views: list[Array],
+    hot: Array | None,
+    label_weight: float,
+    seeds: Sequence[int],
+    settings: MemberSettings,
+    callback: Callback | None,
 ) -> list[Member]:
-    """Learn dictionaries with one code for all views, the labels among them, and map codes of some to the others."""
+    """Learn dictionaries with one code for all views, labels included, and maps from some views to the others."""
     labels = None if hot is None else (hot - hot.mean(axis=0)).astype(views[0].dtype)
     all_views = views if labels is None else [*views, labels]
     energies = [float(np.mean(np.einsum("ij,ij->i", view, view, dtype=np.float64))) for view in all_views]
@@ -126,63 +180,81 @@ def fit_coupled(
             n_nonzero_coefs=settings.n_nonzero,
             max_iter=settings.max_iter,
             view_weights=weights,
-            refit=False,
+            predictor="dictionary",
             random_state=seed,
         )
         for seed in seeds
     ]
+    sets = sets_of_views(len(views))
+    meter = Meter(callback, "mapping", len(learners) * len(sets))
     members = []
-    for learner in fit_many(learners, all_views, settings.n_jobs):
-        atoms = learner.components_[: len(views)]
+    for learner in fit_many(learners, all_views, settings.n_jobs, callback=callback):
+        atoms = list(learner.components_)[: len(views)]
         member = Member(atoms, weights[: len(views)], coupled=True, n_nonzero=settings.n_nonzero)
         chosen = spread(len(views[0]), SAMPLES_PER_ATOM * len(atoms[0]))
-        for sources in sets_of_views(len(views)):
+        maps = {}
+        for sources in sets:
             targets: dict[Target, Array] = {v: view for v, view in enumerate(views) if v not in sources}
             if labels is not None:
                 targets[LABELS] = labels
             codes = member.codes({v: views[v][chosen] for v in sources}, settings.n_jobs)
-            member.maps[sources] = solve(codes, {t: table[chosen] for t, table in targets.items()}, settings.alpha)
-        members.append(member)
+            maps[sources] = solve(codes, {t: table[chosen] for t, table in targets.items()}, settings.ridge_alpha)
+            meter.advance()
+        members.append(replace(member, maps=maps))
     return members
 
 
-def fit_mapped(
-    views: list[Array], hot: list[Array] | None, paired: bool, seeds: Sequence[int], settings: Settings
+def fit_semi_coupled(
+    views: list[Array],
+    hot: list[Array] | None,
+    paired: bool,
+    seeds: Sequence[int],
+    settings: MemberSettings,
+    callback: Callback | None,
 ) -> list[Member]:
     """Learn dictionaries for each view alone, and map codes to codes.
 
-    Samples without partners aim at the mean code of their class in the other view.
+    If samples are not paired, the target of a sample is the mean code of its class in the other view.
     """
-    samples: list[Any] = list(views)  # each learner takes one view, not a list of them
-    learned = [
-        fit_many(
-            [
-                DictionaryLearning(
-                    settings.n_components,
-                    n_nonzero_coefs=settings.n_nonzero,
-                    max_iter=settings.max_iter,
-                    random_state=seed,
-                )
-                for seed in seeds
-            ],
-            view,
-            settings.n_jobs,
-        )
-        for view in samples
-    ]
+    learned = _learn_views(views, seeds, settings, callback)
+    sets = sets_of_views(len(views)) if paired else [(v,) for v in range(len(views))]
+    meter = Meter(callback, "mapping", len(seeds) * len(sets))
     members = []
-    for learners in zip(*learned, strict=True):
-        atoms = [learner.components_ for learner in learners]
+    for atoms in learned:
         member = Member(atoms, np.ones(len(views)), coupled=False, n_nonzero=settings.n_nonzero)
         codes = [member.codes({v: view}, settings.n_jobs) for v, view in enumerate(views)]
-        for sources in sets_of_views(len(views)) if paired else [(v,) for v in range(len(views))]:
-            member.maps[sources] = _code_maps(codes, hot, paired, sources, settings.alpha)
-        members.append(member)
+        maps = {}
+        for sources in sets:
+            maps[sources] = _code_maps(codes, hot, paired, sources, settings.ridge_alpha)
+            meter.advance()
+        members.append(replace(member, maps=maps))
     return members
 
 
+def _learn_views(
+    views: list[Array], seeds: Sequence[int], settings: MemberSettings, callback: Callback | None
+) -> list[list[Array]]:
+    """Return for each seed a dictionary for each view, learned from that view alone."""
+    meter = Meter(callback, "learning", len(views) * len(seeds) * settings.max_iter)
+    count = None if callback is None else lambda progress: meter.advance()
+    learned = []
+    for view in views:
+        learners = [
+            DictionaryLearning(
+                settings.n_components,
+                n_nonzero_coefs=settings.n_nonzero,
+                max_iter=settings.max_iter,
+                random_state=seed,
+            )
+            for seed in seeds
+        ]
+        fitted = fit_many(learners, view, settings.n_jobs, callback=count)
+        learned.append([learner.components_ for learner in fitted])
+    return [list(atoms) for atoms in zip(*learned, strict=True)]
+
+
 def _code_maps(
-    codes: list[csr_array], hot: list[Array] | None, paired: bool, sources: Sources, alpha: float
+    codes: list[csr_array], hot: list[Array] | None, paired: bool, sources: Sources, ridge_alpha: float
 ) -> dict[Target, Array]:
     """Return the maps from the codes of some views to the codes of the others, and to labels."""
     own = codes[sources[0]] if len(sources) == 1 else csr_array(scipy.sparse.hstack([codes[v] for v in sources]))
@@ -197,4 +269,4 @@ def _code_maps(
             targets[v] = hot[sources[0]] @ np.asarray(codes[v].T @ (hot[v] / hot[v].sum(axis=0))).T
     if hot is not None:
         targets[LABELS] = hot[sources[0]] - hot[sources[0]].mean(axis=0)
-    return solve(own, targets, alpha)
+    return solve(own, targets, ridge_alpha)

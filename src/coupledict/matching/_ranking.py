@@ -1,7 +1,7 @@
-"""Rankings and what they are worth: the best of a gallery by blocks, average precision, ranks of partners.
+"""Rankings and their metrics: the best of a gallery by blocks, average precision, ranks of partners.
 
-One order holds everywhere: the larger similarity first, and of equal ones the lower number. So ties never depend on
-chance, and the measures see what `match` returns.
+All functions use one order: the larger similarity first, and of equal ones the lower index. So ties never depend on
+chance, and the metrics rate the rankings that `match` returns.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._views import Array, check_count
+from ..foundation.arrays import Array
+from ..foundation.checks import check_count
 
 Indices = npt.NDArray[np.int64]
 
 
 def order(similarities: Array) -> Indices:
-    """Return the numbers of the columns for each row, best first."""
+    """Return the indices of the columns for each row, best first."""
     return np.argsort(-similarities, axis=1, kind="stable").astype(np.int64, copy=False)
 
 
 def best(similarities: Array, n: int) -> Indices:
-    """Return the numbers of the n best columns for each row, best first, without sorting the rest."""
+    """Return the indices of the n best columns for each row, best first, without sorting the rest."""
     width = similarities.shape[1]
     if n >= width:
         return order(similarities)
-    # Everything above the n-th value is in; of those equal to it, the lowest numbers fill what is left.
+    # Everything above the n-th value is taken; of those equal to it, the lowest indices fill the rest.
     threshold = np.partition(similarities, width - n, axis=1)[:, width - n, None]
     above = similarities > threshold
     equal = similarities == threshold
@@ -36,9 +37,9 @@ def best(similarities: Array, n: int) -> Indices:
 
 
 def merge(indices: Indices, values: Array, similarities: Array, start: int, n: int) -> tuple[Indices, Array]:
-    """Return the n best of what was found so far and of a further block, whose first column has the number `start`."""
+    """Return the n best of those found so far and of a further block, whose first column has the index `start`."""
     found = best(similarities, n)
-    # What was found before comes first, so that equal similarities keep the lower number in front.
+    # Earlier results come first, so that of equal similarities the lower index stays first.
     indices = np.concatenate([indices, found + start], axis=1)
     values = np.concatenate([values, np.take_along_axis(similarities, found, axis=1)], axis=1)
     kept = best(values, n)
@@ -76,19 +77,19 @@ def average_precisions(similarities: Array, relevant: npt.NDArray[np.bool_]) -> 
 
 
 def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = None) -> Indices:
-    """Return the place of each query's partner in its ranking, from 1.
+    """Return the rank of each query's partner, counted from 1.
 
     Parameters
     ----------
     similarities : array of shape (n_queries, n_gallery)
         Larger is more alike.
     partners : array of shape (n_queries,), optional
-        Number of each query's partner in the gallery; its own number if left out.
+        Index of each query's partner in the gallery; the index of the query if left out.
 
     Returns
     -------
     array of shape (n_queries,)
-        Of equal similarities the one with the lower number comes first.
+        Of equal similarities, the one with the lower index comes first.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = 
     places = np.arange(n) if partners is None else np.asarray(partners)
     if places.shape != (n,) or places.dtype.kind not in "iu":
         raise ValueError(
-            f"Expected partners to be {n} integers, one a query, got shape {places.shape} of {places.dtype}."
+            f"Expected partners to be {n} integers, one per query, got shape {places.shape} of {places.dtype}."
         )
     if n and (places.min() < 0 or places.max() >= width):
         raise ValueError(
@@ -121,7 +122,7 @@ def rank_k(similarities: npt.ArrayLike, k: int = 1, partners: npt.ArrayLike | No
     similarities, partners
         As in :func:`partner_ranks`.
     k : int, default=1
-        How many of the gallery count as found.
+        Partners of rank k or better count as found.
 
     Returns
     -------
@@ -140,7 +141,7 @@ def rank_k(similarities: npt.ArrayLike, k: int = 1, partners: npt.ArrayLike | No
 
 
 def mean_reciprocal_rank(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = None) -> float:
-    """Return the mean of 1 / rank of each query's partner; 1 is perfect.
+    """Return the mean of 1 / rank of each query's partner.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def mean_reciprocal_rank(similarities: npt.ArrayLike, partners: npt.ArrayLike | 
     Returns
     -------
     float
-        NaN without queries.
+        1 is perfect; NaN without queries.
 
     Examples
     --------
@@ -167,12 +168,12 @@ def mean_average_precision(
 ) -> float:
     """Return the mean over queries of the average precision of the full ranking (mAP).
 
-    The precision of a ranking is averaged over the places at which samples with the query's label stand.
+    The precision of a ranking is averaged over the ranks of the samples with the query's label.
 
     Parameters
     ----------
     similarities : array of shape (n_queries, n_gallery)
-        Larger is more alike; of equal ones that with the lower number comes first.
+        Larger is more alike; of equal ones, the lower index comes first.
     query_labels : array of shape (n_queries,)
         The class of each query.
     gallery_labels : array of shape (n_gallery,)
@@ -196,6 +197,6 @@ def mean_average_precision(
 
 
 def mean_defined(values: npt.NDArray[np.float64]) -> float:
-    """Return the mean of what is not NaN; NaN if all of it is."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else float("nan")

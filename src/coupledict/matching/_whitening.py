@@ -1,24 +1,24 @@
-"""A view brought to common ground: centred, scaled, and its variances made more alike.
+"""Whitening of a view: it is centred and scaled, and its variances are made more alike.
 
-Cosines compare directions, and directions of large variance drown the others, though a rare direction may be just the
-one that tells samples apart. Whitening divides every principal component by ``sqrt(variance + alpha * mean variance)``:
-with a large alpha that is nearly a common scale, with alpha = 0 all variances become 1.
+Directions of large variance dominate cosines, though a direction of small variance may be the one that distinguishes
+samples. Whitening divides every principal component by the root of ``variance + shrinkage * mean variance``: with a
+large shrinkage that is nearly a common scale, with none all variances become 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-from .._passes import one_blas_thread
-from .._views import Array, read_rows
+from ..foundation.arrays import Array, Floats, read_rows
+from ..parallel.blas import one_blas_thread
 
 BLOCK_ROWS = 4096
-RANK_TOL = 1e-10  # a share of the largest variance below this is rounding
+RANK_TOL = 1e-10  # variances below this share of the largest are rounding errors
 
 
 def check_finite(view: Array, name: str) -> None:
@@ -34,14 +34,14 @@ def check_finite(view: Array, name: str) -> None:
 
 @dataclass(frozen=True)
 class Whitening:
-    """The way from a view to its whitened or scaled form, and back.
+    """The map from a view to its whitened or scaled form, and back.
 
-    `axes` holds one principal axis a row; None where the view keeps its own axes and all gains are one.
+    `axes` holds one principal axis per row; None if the view keeps its own axes, with one gain for all.
     """
 
-    mean: npt.NDArray[np.float64]
-    gains: npt.NDArray[np.float64]
-    axes: npt.NDArray[np.float64] | None
+    mean: Floats
+    gains: Floats
+    axes: Floats | None
 
     @property
     def n_features(self) -> int:
@@ -55,7 +55,7 @@ class Whitening:
         turn = None if self.axes is None else (self.axes * self.gains[:, None]).T
         with one_blas_thread():
             for start in range(0, view.shape[0], BLOCK_ROWS):
-                rows = read_rows(view, start, start + BLOCK_ROWS, np.dtype(np.float64)) - self.mean
+                rows = rows_of(view, start) - self.mean
                 out[start : start + BLOCK_ROWS] = rows * self.gains if turn is None else rows @ turn
         return out
 
@@ -66,28 +66,41 @@ class Whitening:
             turned = plain if self.axes is None else plain @ self.axes
         return np.asarray(turned + self.mean, dtype=whitened.dtype)
 
+    def tensors(self, view: int) -> dict[str, Array]:
+        """Return all attributes as arrays, for a file."""
+        tensors = {f"mean.{view}": self.mean, f"gains.{view}": self.gains}
+        return tensors if self.axes is None else tensors | {f"axes.{view}": self.axes}
 
-def fit_whitening(view: Array, alpha: float | None) -> Whitening:
-    """Learn the whitening of a finite view; with ``alpha=None`` the view is centred and scaled to mean variance 1.
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Array], view: int, *, turned: bool) -> Whitening:
+        """Return the whitening of which :meth:`tensors` gave the arrays; `turned` says that there are axes."""
+        mean, gains = tensors[f"mean.{view}"], tensors[f"gains.{view}"]
+        axes = tensors[f"axes.{view}"] if turned else None
+        fits = mean.ndim == gains.ndim == 1 and mean.size > 0 and np.all(gains > 0)
+        shape = (gains.size,) if axes is None else axes.shape
+        if not fits or shape != ((mean.size,) if axes is None else (gains.size, mean.size)):
+            raise ValueError(f"its whitening of view {view} contradicts itself")
+        return cls(mean, gains, axes)
 
-    Directions in which the samples do not vary are left out, so that a view of many features and few samples shrinks.
+
+def fit_whitening(view: Array, shrinkage: float | None) -> Whitening:
+    """Learn the whitening of a finite view; with ``shrinkage=None`` it is centred and scaled to mean variance 1.
+
+    Directions in which the samples do not vary are left out, so a view with more features than samples becomes
+    narrower.
     """
     n, width = view.shape
-    mean = sum(
-        (read_rows(view, start, start + BLOCK_ROWS, np.dtype(np.float64)).sum(axis=0) for start in blocks(n)),
-        np.zeros(width),
-    )
-    mean = mean / max(n, 1)
-    if alpha is None:
+    mean = sum((rows_of(view, start).sum(axis=0) for start in blocks(n)), np.zeros(width)) / max(n, 1)
+    if shrinkage is None:
         variance = sum(float(np.sum((rows_of(view, start) - mean) ** 2)) for start in blocks(n)) / max(n * width, 1)
         return Whitening(mean, np.full(width, 1 / np.sqrt(variance) if variance > 0 else 1.0), None)
     with one_blas_thread():
         variances, axes = _principal(view, mean)
     kept = variances > RANK_TOL * variances.max(initial=0.0)
-    if not kept.any():  # a constant view says nothing, but it may be there
+    if not kept.any():  # a constant view carries no information, but is allowed
         return Whitening(mean, np.ones(width), None)
     variances, axes = variances[kept], axes[kept]
-    return Whitening(mean, 1 / np.sqrt(variances + alpha * variances.sum() / width), np.ascontiguousarray(axes))
+    return Whitening(mean, 1 / np.sqrt(variances + shrinkage * variances.sum() / width), np.ascontiguousarray(axes))
 
 
 def blocks(n: int) -> range:
@@ -100,7 +113,7 @@ def rows_of(view: Array, start: int) -> Array:
     return read_rows(view, start, start + BLOCK_ROWS, np.dtype(np.float64))
 
 
-def _principal(view: Array, mean: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _principal(view: Array, mean: Floats) -> tuple[Floats, Floats]:
     """Return variances in falling order and the axes they belong to, from the smaller of the two Gram matrices."""
     n, width = view.shape
     if width <= n:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .._whole_file import replace_file
+from ..files.whole import replace_file
 from ._figures import check_figures
 from ._model_page import explorer_page
 from ._page import build
@@ -28,8 +28,8 @@ def write_report(
 ) -> None:
     """Write the report of a run of the experiments as one HTML file.
 
-    The page holds all it needs, pictures included, and never asks the network for anything. It appears under its name
-    only when it is complete. What is missing in `results` is left out or shown as a dash.
+    The page is self-contained, pictures included, and makes no network requests. It appears under its name only when it
+    is complete. What is missing in `results` is left out or shown as a dash.
 
     Parameters
     ----------
@@ -73,5 +73,5 @@ def write_report(
         raise TypeError(f"Expected results to be a dict, got {type(results).__name__}.")
     folder = Path(os.path.realpath(path)).parent
     page = build(results, check_dictionaries(dictionaries), check_figures(figures), folder, data_file)
-    # A command line may hold bytes that are no text; they become question marks.
+    # A command line may hold bytes that are not valid text; they become question marks.
     replace_file(path, [page.encode("utf-8", "replace")])

@@ -1,4 +1,4 @@
-"""An HTML document that needs no other file: style and script inside, and a policy that lets nothing else in."""
+"""A self-contained HTML document: style and script are embedded, and its security policy allows nothing else."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from ._html import Html, element
 
 
 def document(title: str, parts: Sequence[Html]) -> str:
-    """Return the whole page; the script of the explorer comes last, when all that it looks for is there."""
+    """Return the whole page; the script of the explorer comes last, after the elements that it uses."""
     files = resources.files(__package__)
-    style = files.joinpath("style.css").read_text(encoding="utf-8")
+    style = base_style() + files.joinpath("style.css").read_text(encoding="utf-8")
     script = files.joinpath("explorer.js").read_text(encoding="utf-8")
     body = element("body", *parts, element("script", Html(script)))
     return "<!doctype html>\n" + element("html", _head(title, style, script), body, lang="en") + "\n"
 
 
+def base_style() -> str:
+    """Return the style sheet that all pages share, the local page included."""
+    return resources.files(__package__).joinpath("base.css").read_text(encoding="utf-8")
+
+
 def _head(title: str, style: str, script: str) -> Html:
-    # Nothing is loaded from anywhere, and no script runs but ours, even if some text were to slip in as HTML.
+    # The policy blocks all loading, and all scripts but ours, even if some text were inserted unescaped.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     policy = (
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"

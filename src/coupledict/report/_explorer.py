@@ -1,6 +1,6 @@
-"""The atom explorer: grids of atoms that light each other's partners, ready for the script of the page.
+"""The atom explorer: grids of atoms that highlight each other's partners, and the data for their script.
 
-Everything that can be decided here is: the orders of the atoms and every number as text. The script only draws.
+The orders of the atoms, and every number as text, are prepared here; the script only draws.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._numbers import NONE, is_number
 
 Atoms = npt.NDArray[np.float64]
 
-#: Orders that the page knows how to name; those that a page offers are among them.
+#: All orders and their names; a page offers some of them.
 ORDERS = {"use": "most used first", "correlation": "best correlated first", "number": "by number"}
 
 
@@ -49,14 +49,14 @@ def pack(atoms: Atoms) -> str:
 
 
 def descending(values: Sequence[Any]) -> list[int]:
-    """Return the order from large to small; ties keep their order, what was not recorded comes last."""
+    """Return the order from large to small; ties keep their order, missing values come last."""
     return sorted(range(len(values)), key=lambda t: -values[t] if is_number(values[t]) else math.inf)
 
 
 def embed(views: Sequence[View], modes: Mapping[str, Any], partner: int | None = None) -> Html:
     """Return the data of the explorer as a block that the browser does not run.
 
-    Each mode is one set of dictionaries, with ``atoms`` (packed, one a view), ``orders``, ``facts`` (texts for each
+    Each mode is one set of dictionaries, with ``atoms`` (packed, one per view), ``orders``, ``facts`` (texts for each
     atom) and ``best``: the atom of the view `partner` that fits best, for each atom, or None.
     """
     data = {"views": [view.describe() for view in views], "partner": partner, "modes": modes}
@@ -74,7 +74,7 @@ def explorer(
     *,
     best: bool = False,
 ) -> Html:
-    """Return the explorer as the script finds it: hidden, for without the script it shows nothing."""
+    """Return the explorer, hidden until the script shows it: without the script it would be empty."""
     keys = [element("span", element("i", class_=f"key {kind}"), text) for kind, text in legend]
     return element(
         "div",
@@ -97,7 +97,7 @@ def explorer(
 
 
 def _controls(modes: Mapping[str, str], orders: Sequence[str]) -> Html:
-    """Return the switches over the grids; what leaves no choice is there for the script, but not shown."""
+    """Return the controls above the grids; those without a choice are hidden, but the script needs them."""
     choices = [
         element(
             "label",

@@ -1,4 +1,4 @@
-"""HTML by construction: whatever is not HTML already is escaped on its way in."""
+"""HTML built from elements: all text that is not marked as HTML is escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Attribute: TypeAlias = "str | int | float | bool | None"
 
 
 def escape(text: str) -> Html:
-    """Return text as HTML, unless it is that already."""
+    """Return text escaped as HTML, unless it is HTML already."""
     return text if isinstance(text, Html) else Html(html.escape(text))
 
 

@@ -1,4 +1,4 @@
-"""A page that explores the atoms of any model: one grid a view, patches as pictures, other atoms as curves."""
+"""A page that explores the atoms of any model: one grid per view, patches as pictures, other atoms as curves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..plotting import PatchSize, PatchSizes, is_one_size, size_per_view, square_size
 from . import _explorer
 from ._document import document
 from ._explorer import Atoms, View, descending, pack
@@ -24,26 +25,26 @@ def explorer_page(
     dictionaries: Sequence[npt.ArrayLike],
     *,
     title: str,
-    patch_shape: Any = None,
+    patch_size: PatchSizes = None,
     names: Sequence[str] | None = None,
     use: npt.ArrayLike | None = None,
 ) -> str:
     """Return a page on which the atoms of a model can be explored, as one self-contained HTML text.
 
-    Each view has a grid of its atoms; pointing at an atom of one lights its partners in the others and shows all of
-    them enlarged. The page holds all that it needs and never asks the network for anything; it works with a mouse, a
-    keyboard and on a phone.
+    Each view has a grid of its atoms; pointing at an atom of one highlights its partners in the others and shows all of
+    them enlarged. The page is self-contained and makes no network requests; it works with a mouse, a keyboard and on a
+    phone.
 
     Parameters
     ----------
     dictionaries : list of arrays of shape (n_components, n_features_v)
-        One or more dictionaries of as many atoms, as in ``CoupledDictionaryLearning.components_``.
+        One or more dictionaries with equal numbers of atoms, as in ``CoupledDictionaryLearning.components_``.
     title : str
-        Heading of the page; any text, it is escaped.
-    patch_shape : shape, or list with a shape or None for each view, optional
-        ``(height, width)`` or ``(height, width, 3)`` of atoms that are patches, ``(n_features,)`` for atoms that are
-        to be drawn as curves. Where left out, atoms of 9 or more features are square patches if they can be, grey or
-        in colour, and curves otherwise.
+        Heading of the page; any text, which is escaped.
+    patch_size : size, or list with a size or None for each view, optional
+        Side of square patches, ``(height, width)`` or ``(height, width, 3)``; ``(n_features,)`` draws atoms as curves.
+        If left out, atoms of 9 or more features are drawn as square patches, grey or in colour, if their number of
+        features allows it, and as curves otherwise.
     names : list of str, optional
         Names of the views; "View 0", "View 1" and so on if left out.
     use : array of shape (n_components,), optional
@@ -71,7 +72,7 @@ def explorer_page(
     titles = _check_names(names, len(atoms))
     views = [
         View(f"view-{v}", name, name, shape)
-        for v, (name, shape) in enumerate(zip(titles, shapes_of_views(patch_shape, atoms), strict=True))
+        for v, (name, shape) in enumerate(zip(titles, shapes_of_views(patch_size, atoms), strict=True))
     ]
     counts = _check_use(use, len(atoms[0]))
     facts, orders = _facts(atoms, titles, counts)
@@ -95,7 +96,7 @@ def explorer_page(
 def _check_dictionaries(dictionaries: Any) -> list[Atoms]:
     if not isinstance(dictionaries, list | tuple) or not dictionaries:
         got = "none" if isinstance(dictionaries, list | tuple) else type(dictionaries).__name__
-        raise ValueError(f"Expected dictionaries to be a list of one or more arrays, one a view, got {got}.")
+        raise ValueError(f"Expected dictionaries to be a list of one or more arrays, one per view, got {got}.")
     atoms = [check_atoms(entry, f"dictionaries[{v}]") for v, entry in enumerate(dictionaries)]
     counts = [len(view) for view in atoms]
     if len(set(counts)) > 1:
@@ -107,7 +108,7 @@ def _check_names(names: Sequence[str] | None, n_views: int) -> list[str]:
     if names is None:
         return [f"View {v}" for v in range(n_views)]
     if isinstance(names, str) or len(names) != n_views:
-        raise ValueError(f"Expected names to hold {n_views} names, one a view, got {names!r}.")
+        raise ValueError(f"Expected names to hold {n_views} names, one per view, got {names!r}.")
     return [str(name) for name in names]
 
 
@@ -116,32 +117,19 @@ def _check_use(use: npt.ArrayLike | None, n_atoms: int) -> list[float] | None:
         return None
     counts = np.asarray(use)
     if counts.shape != (n_atoms,) or counts.dtype.kind not in "iuf":
-        raise ValueError(f"Expected use to hold {n_atoms} numbers, one an atom, got shape {counts.shape}.")
+        raise ValueError(f"Expected use to hold {n_atoms} numbers, one per atom, got shape {counts.shape}.")
     return [float(value) for value in counts]
 
 
-def shapes_of_views(patch_shape: Any, dictionaries: Sequence[Atoms]) -> list[tuple[int, ...]]:
+def shapes_of_views(patch_size: PatchSizes, dictionaries: Sequence[Atoms]) -> list[tuple[int, ...]]:
     """Return the shape of the atoms of each view: of one number for curves, of two or three for patches."""
     widths = [atoms.shape[1] for atoms in dictionaries]
-    if patch_shape is None or _is_shape(patch_shape):
-        given = [patch_shape] * len(widths)
-    elif isinstance(patch_shape, list | tuple) and len(patch_shape) == len(widths):
-        given = list(patch_shape)
-    else:
-        raise ValueError(
-            f"Expected patch_shape to be one shape, or a list of {len(widths)} shapes, one a view, got {patch_shape!r}."
-        )
-    return [_infer(n) if shape is None else _check_shape(shape, n) for shape, n in zip(given, widths, strict=True)]
-
-
-def _is_shape(value: object) -> bool:
-    return (
-        isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(side, int | np.integer) for side in value)
-    )
+    given = size_per_view(patch_size, len(widths))
+    return [_infer(n) if size is None else _check_size(size, n) for size, n in zip(given, widths, strict=True)]
 
 
 def _infer(n_features: int) -> tuple[int, ...]:
-    """Return the shape of a square patch, grey or in colour, or that of a curve where there is none."""
+    """Return the shape of a square patch, grey or in colour, or that of a curve if none fits."""
     for channels in ((), (3,)):
         side = math.isqrt(n_features // math.prod(channels))
         shape = (side, side, *channels)
@@ -150,20 +138,21 @@ def _infer(n_features: int) -> tuple[int, ...]:
     return (n_features,)
 
 
-def _check_shape(shape: Any, n_features: int) -> tuple[int, ...]:
-    fits = _is_shape(shape) and len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) == n_features
+def _check_size(size: PatchSize, n_features: int) -> tuple[int, ...]:
+    shape = square_size(size, n_features) if is_one_size(size) else ()
+    fits = 1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) == n_features
     if not fits or (len(shape) == 3 and shape[2] != 3):
         raise ValueError(
-            f"Expected a patch_shape of (height, width) or (height, width, 3) that multiplies to {n_features} features,"
-            f" or ({n_features},) for curves, got {shape!r}."
+            f"Expected a patch_size of (height, width) or (height, width, 3) that multiplies to {n_features} features,"
+            f" or ({n_features},) for curves, got {size!r}."
         )
-    return tuple(int(side) for side in shape)
+    return shape
 
 
 def _facts(
     atoms: list[Atoms], names: list[str], use: list[float] | None
 ) -> tuple[dict[str, tuple[str, list[str]]], dict[str, list[int]]]:
-    """Return what is told of each atom, by name, and the orders that this allows."""
+    """Return the facts about each atom, by name, and the orders that they allow."""
     facts: dict[str, tuple[str, list[str]]] = {}
     orders: dict[str, list[int]] = {}
     if use is not None:

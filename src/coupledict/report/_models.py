@@ -1,4 +1,4 @@
-"""The dictionaries of a model of any kind, as they can be looked at."""
+"""The dictionaries of a model of any kind, for display."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ._explorer import Atoms
 
 @dataclass(frozen=True)
 class ModelAtoms:
-    """Dictionaries of as many atoms, one a view.
+    """Dictionaries with equal numbers of atoms, one per view.
 
     Attributes
     ----------
     dictionaries : list of arrays of shape (n_components, n_features_v)
     names : list of str or None
-        Names of the views, where the kind of model gives them names.
-    patch_shape : list of tuples or None
+        Names of the views, if the model has them.
+    patch_size : list of tuples or None
         As :func:`coupledict.report.explorer_page` takes it.
     n_sets : int
         Sets of dictionaries that the model has, of which this is one.
@@ -28,7 +28,7 @@ class ModelAtoms:
 
     dictionaries: list[Atoms]
     names: list[str] | None = None
-    patch_shape: list[tuple[int, ...]] | None = None
+    patch_size: list[tuple[int, ...]] | None = None
     n_sets: int = 1
 
 
@@ -59,25 +59,28 @@ def model_atoms(model: Any, number: int = 0) -> ModelAtoms:
     elif kind == "CoupledClassifier":
         found = [_classifier(model, learner.components_) for learner in model.learners_]
     elif kind == "CrossModalMatcher":
-        found = [_plain(components) for components in model.components_]
-    elif kind == "SparseRepresentationClassifier":
+        found = [_plain(components, model) for components in model.components_]
+    elif kind == "MultiFocusFusion":
+        found = [_plain(model.learner_.components_, model.learner_)]
+    elif kind in ("SparseRepresentationClassifier", "DictionaryLearning"):
         found = [_plain([model.components_])]
     else:
-        found = [_plain(model._view_components)]
+        found = [_plain(model.components_, model)]
     if not 0 <= number < len(found):
         raise ValueError(f"Expected the number of one of {len(found)} sets of dictionaries, from 0, got {number}.")
-    return ModelAtoms(found[number].dictionaries, found[number].names, found[number].patch_shape, len(found))
+    return ModelAtoms(found[number].dictionaries, found[number].names, found[number].patch_size, len(found))
 
 
-def _plain(components: Any) -> ModelAtoms:
-    return ModelAtoms([np.asarray(view, np.float64) for view in components])
+def _plain(components: Any, owner: Any = None) -> ModelAtoms:
+    names = getattr(owner, "view_names_in_", None)
+    return ModelAtoms([np.asarray(view, np.float64) for view in components], None if names is None else list(names))
 
 
 def _super_resolution(model: Any) -> ModelAtoms:
     """Return what each atom looks for in a small picture, and the detail that it adds to a large one."""
     details = model.details_
     if details.ndim == 3:
-        details = np.einsum("kf,kfd->kd", model.components_, details)  # what each anchor makes of itself
+        details = np.einsum("kf,kfd->kd", model.components_, details)  # the detail that each anchor predicts for itself
     views = _plain([model.components_ @ model.projection_.T, details @ model.basis_]).dictionaries
     sides = [math.isqrt(view.shape[1]) for view in views]
     return ModelAtoms(views, ["Looks for", "Adds"], [(side, side) for side in sides])
@@ -90,8 +93,8 @@ def _bandwidth(model: Any, components: Any) -> ModelAtoms:
 
 
 def _classifier(model: Any, components: Any) -> ModelAtoms:
-    """Return the views, and after them the view of labels where it is one."""
-    views = _plain(components).dictionaries
-    n_views = len(model._scalers)
-    names = [f"View {v}" for v in range(n_views)] + ["Labels"] * (len(views) - n_views)
-    return ModelAtoms(views, names)
+    """Return the views, and after them the views of labels, if there are any."""
+    found = _plain(components, model)
+    n_views = len(model.n_features_in_) if isinstance(model.n_features_in_, list) else 1
+    names = found.names or [f"View {v}" for v in range(n_views)]
+    return ModelAtoms(found.dictionaries, names + ["Labels"] * (len(found.dictionaries) - n_views))

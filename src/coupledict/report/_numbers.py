@@ -1,4 +1,4 @@
-"""How numbers are written on the page; what was not measured is a dash."""
+"""How numbers are written on the page; missing values are a dash."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def share(value: Any, decimals: int = 1) -> str:
 
 
 def times(value: Any) -> str:
-    """Write a ratio with the sign for times: 14.2 or 142."""
+    """Write a ratio with a multiplication sign after it; one decimal below 100."""
     return _write(value, lambda number: f"{number:,.{1 if number < 100 else 0}f}{TIMES}")
 
 
 def date(value: Any) -> str:
-    """Write an ISO time as people do, ``3 May 2025, 14:05``; what is none stays as it is."""
+    """Write an ISO time as in ``3 May 2025, 14:05``; other text stays as it is."""
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):

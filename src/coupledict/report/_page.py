@@ -1,4 +1,4 @@
-"""The page as a whole: what was run, what the letter claims and what came out, the experiments, how it was measured."""
+"""The page as a whole: what was run, what the paper claims and what came out, the experiments, how it was measured."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ._html import Html, definitions, element, join, paragraph
 from ._numbers import NONE, date, entries, find, is_number, seconds, text
 from ._pair_atoms import embed
 
-LETTER = "https://doi.org/10.1109/LSP.2019.2934045"
+PAPER_URL = "https://doi.org/10.1109/LSP.2019.2934045"
 TITLE = "Coupled dictionaries, measured again"
-SECTIONS = (("summary", "The letter and this run"), ("pairs", "Paired atoms"), ("time", "Time"), ("method", "Method"))
+SECTIONS = (("summary", "The paper and this run"), ("pairs", "Paired atoms"), ("time", "Time"), ("method", "Method"))
 VERDICTS = {True: ("holds", "Holds"), False: ("fails", "Does not hold"), None: ("open", "Not decided")}
-BESIDE = "Beside the letter"  # what stands there for a claim that is not the letter's
+BESIDE = "Beside the paper"  # replaces "The paper" for a claim that is not the paper's
 MARKS = {"holds": "M5 10.5l3.2 3.2L15 7", "fails": "M6 6l8 8M14 6l-8 8", "open": "M5.5 10h9"}
 
 
@@ -56,7 +56,7 @@ def _header(results: Any, present: list[bool]) -> Html:
         element(
             "p",
             "Both experiments of F. G. Veshki and S. A. Vorobyov, ",
-            element("a", "“A Fast Dictionary Learning Method for Coupled Feature Space Learning”", href=LETTER),
+            element("a", "“A Fast Dictionary Learning Method for Coupled Feature Space Learning”", href=PAPER_URL),
             ", IEEE Signal Processing Letters 26(10), 2019, run again.",
             class_="lede",
         ),
@@ -74,14 +74,14 @@ def _notice(results: Any) -> Html | None:
             element(
                 "p",
                 element("strong", "A quick run."),
-                " Its problems are smaller than those of the letter, so its times and figures are a preview.",
+                " Its problems are smaller than those of the paper, so its times and figures are a preview.",
             )
         )
     return element("div", element("h2", "Data"), *sentences, class_="notice") if sentences else None
 
 
 def _summary(results: Any, regimes: list[Any]) -> Html:
-    """Return the claims of the letter beside what was measured."""
+    """Return the claims of the paper beside what was measured."""
     groups = [("", entries(results, "claims"))]
     groups += [(text(regime, "title") or text(regime, "key"), entries(regime, "claims")) for regime in regimes]
     parts = []
@@ -93,9 +93,9 @@ def _summary(results: Any, regimes: list[Any]) -> Html:
             ]
     return element(
         "section",
-        element("h2", "The letter and this run"),
+        element("h2", "The paper and this run"),
         _tally([claim for _, claims in groups for claim in claims if find(claim, "ours") is not True]),
-        *(parts or [element("p", "No claim of the letter was put to the test in this run.")]),
+        *(parts or [element("p", "No claim of the paper was put to the test in this run.")]),
         id="summary",
     )
 
@@ -110,7 +110,7 @@ def _tally(claims: list[Any]) -> Html | None:
     if not claims:
         return None
     held, failed, undecided = (sum(_verdict(claim) is kind for claim in claims) for kind in VERDICTS)
-    parts = [f"{held} of {len(claims)} {'claim' if len(claims) == 1 else 'claims'} of the letter held"]
+    parts = [f"{held} of {len(claims)} {'claim' if len(claims) == 1 else 'claims'} of the paper held"]
     parts += [f"{failed} did not"] * (failed > 0) + [f"{undecided} could not be decided"] * (undecided > 0)
     return paragraph(", ".join(parts) + ".", class_="lede")
 
@@ -119,7 +119,7 @@ def _claim(claim: Any) -> Html:
     kind, word = VERDICTS[_verdict(claim)]
     mark = element("svg", element("path", d=MARKS[kind]), viewBox="0 0 20 20", width=20, height=20, aria_hidden="true")
     sides = [
-        (BESIDE if find(claim, "ours") is True else "The letter", text(claim, "paper") or NONE),
+        (BESIDE if find(claim, "ours") is True else "The paper", text(claim, "paper") or NONE),
         ("This run", text(claim, "measured") or NONE),
     ]
     return element(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._views import check_view
+from ..foundation.views import check_view
 from . import _explorer
 from ._explorer import Atoms, View, descending, pack
 from ._html import Html
@@ -28,7 +28,7 @@ LEGEND = (
     ("same", "the atom pointed at, and its partner of the same number"),
     ("best", "the blurred atom that fits the focused one best, if another"),
 )
-BLURRED = 1  # the view that best partners are in
+BLURRED = 1  # the view that holds the best partners
 
 
 def check_dictionaries(dictionaries: Any) -> dict[str, list[Atoms]]:
@@ -59,26 +59,26 @@ def check_atoms(atoms: Any, name: str) -> Atoms:
     return checked
 
 
-def patch_sides(patch_shape: Any, n_features: int) -> tuple[int, int]:
-    """Return height and width of an atom; a square where no shape is given."""
+def patch_sides(patch_size: Any, n_features: int) -> tuple[int, int]:
+    """Return height and width of an atom; a square where no size is given."""
     side = math.isqrt(n_features)
-    shape = [side, side] if patch_shape is None else patch_shape
-    whole = isinstance(shape, list | tuple) and len(shape) == 2 and all(isinstance(s, int | np.integer) for s in shape)
-    if not whole or shape[0] < 1 or shape[0] * shape[1] != n_features:
+    size = [side, side] if patch_size is None else patch_size
+    whole = isinstance(size, list | tuple) and len(size) == 2 and all(isinstance(s, int | np.integer) for s in size)
+    if not whole or size[0] < 1 or size[0] * size[1] != n_features:
         raise ValueError(
-            f"Expected results['pairs']['patch_shape'] to be height and width of atoms with {n_features} features,"
-            f" got {patch_shape!r}."
+            f"Expected results['pairs']['patch_size'] to be height and width of atoms with {n_features} features,"
+            f" got {patch_size!r}."
         )
-    return int(shape[0]), int(shape[1])
+    return int(size[0]), int(size[1])
 
 
 def _column(values: Any, n_atoms: int, name: str) -> list[Any]:
-    """Return one figure for each atom; None where nothing was recorded."""
+    """Return one number for each atom; None where nothing was recorded."""
     if values is None:
         return [None] * n_atoms
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n_atoms:
         got = len(values) if isinstance(values, Sequence) and not isinstance(values, str) else type(values).__name__
-        raise ValueError(f"Expected {name} to hold {n_atoms} figures, one an atom, got {got}.")
+        raise ValueError(f"Expected {name} to hold {n_atoms} figures, one per atom, got {got}.")
     return list(values)
 
 
@@ -95,7 +95,7 @@ def _mode(views: list[Atoms], known: Any, n_patches: Any, name: str) -> dict[str
     n_atoms = len(views[0])
     norms = entries(known, "norms") or [None, None]
     if len(norms) != len(VIEWS):
-        raise ValueError(f"Expected {name}['norms'] to hold 2 lists, one a view, got {len(norms)}.")
+        raise ValueError(f"Expected {name}['norms'] to hold 2 lists, one per view, got {len(norms)}.")
     columns = {key: _column(find(known, key), n_atoms, f"{name}['{key}']") for key in ("use", "gain", "correlation")}
     columns |= {view: _column(norms[v], n_atoms, f"{name}['norms'][{v}]") for v, view in enumerate(VIEWS)}
     best = _column(find(known, "best"), n_atoms, f"{name}['best']")
@@ -121,7 +121,7 @@ def _views(shape: tuple[int, int]) -> list[View]:
 
 def embed(dictionaries: dict[str, list[Atoms]], pairs: Any) -> Html:
     """Return the data of the explorer."""
-    height, width = patch_sides(find(pairs, "patch_shape"), dictionaries["together"][0].shape[1])
+    height, width = patch_sides(find(pairs, "patch_size"), dictionaries["together"][0].shape[1])
     modes = {}
     for mode, views in dictionaries.items():
         if views[0].shape[1] != height * width:

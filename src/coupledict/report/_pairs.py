@@ -1,4 +1,4 @@
-"""Experiment 1 of the page: atoms learned together and separately, and who is whose partner."""
+"""Experiment 1 of the page: atoms learned together and separately, and how well they match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = (
 
 
 def setup(entries: list[str | None]) -> Html | None:
-    """Return what an experiment was made of, in one line."""
+    """Return the settings of an experiment, in one line."""
     items = [element("li", entry) for entry in entries if entry]
     return element("ul", *items, class_="setup") if items else None
 
@@ -35,7 +35,7 @@ def amount(value: Any, unit: str) -> str | None:
 
 def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
     """Return the whole section."""
-    shape = find(pairs, "patch_shape")
+    size = find(pairs, "patch_size")
     return element(
         "section",
         element("p", "Experiment 1", class_="eyebrow"),
@@ -49,9 +49,9 @@ def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
         setup(
             [
                 amount(find(pairs, "n_patches"), "pairs of patches"),
-                f" {TIMES} ".join(str(side) for side in shape) + " pixels" if isinstance(shape, list | tuple) else None,
+                f" {TIMES} ".join(str(side) for side in size) + " pixels" if isinstance(size, list | tuple) else None,
                 amount(find(pairs, "n_components"), "atoms"),
-                amount(find(pairs, "n_nonzero_coefs"), "atoms a patch at most"),
+                amount(find(pairs, "n_nonzero_coefs"), "atoms per patch at most"),
                 amount(find(pairs, "max_iter"), "iterations"),
             ]
         ),
@@ -123,7 +123,7 @@ def _table(pairs: Any) -> Html:
 
 
 def _variants(pairs: Any) -> Html | None:
-    """Return the figures of all methods that were compared, or None where there was only one."""
+    """Return a table of all methods that were compared, or None if there are none."""
     variants = entries(pairs, "variants")
     if not variants:
         return None

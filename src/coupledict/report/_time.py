@@ -102,7 +102,7 @@ def _table(groups: list[tuple[str, int]], heads: list[str], rows: list[list[str]
 
 
 def _methods(regime: Any, title: str) -> Html | None:
-    """Return the last state of every method, and when it arrived where K-SVD ends."""
+    """Return the final state of every method, and when it reached the final level of K-SVD."""
     methods = entries(regime, "methods")
     if not methods:
         return None
@@ -142,7 +142,7 @@ def _methods(regime: Any, title: str) -> Html | None:
 
 
 def _arrival(arrival: Any, longest: float) -> Html | str:
-    """Return when a method arrived, with a bar as long as that took."""
+    """Return when a method reached the level of K-SVD, with a bar in proportion to the time."""
     if arrival is None:
         return NONE
     after = find(arrival, "seconds")
@@ -162,7 +162,7 @@ def _descriptions(methods: list[Any]) -> Html | None:
 
 
 def _peers(regime: Any, title: str) -> Html | None:
-    """Return the outside implementations of a regime, and which were not there to be run."""
+    """Return the outside implementations of a regime, and which were not installed."""
     peers, missing = entries(regime, "peers"), entries(regime, "peers_missing")
     absent = f"Not installed, so not measured: {', '.join(str(name) for name in missing)}." if missing else ""
     if not peers and not missing:

@@ -1,4 +1,4 @@
-"""What the page can ask for: itself, jobs, and the files that jobs made."""
+"""The web application: the page itself, jobs, and the files that jobs made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from .. import __version__
+from ..foundation.version import __version__
+from ..report._document import base_style
 from ._jobs import Job, Jobs, LineFull
 from ._tasks import TASKS, write_names
 from ._uploads import Limits, TooLarge, receive_form
@@ -31,7 +32,7 @@ KINDS = {
     ".png": "image/png",
     ".tif": "image/tiff",
 }
-#: For the page of the atoms, which brings its own stricter rules: it runs apart, without an origin or a network.
+#: Policy of the page of atoms, beside its own stricter one: it runs in a sandbox, without an origin or network.
 ATOMS_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
@@ -39,7 +40,7 @@ ATOMS_POLICY = (
 
 
 def build_app(folder: Path, limits: Limits) -> tuple[Starlette, Jobs]:
-    """Return the application, for paths without the token, and its jobs, whose files go to a folder."""
+    """Return the application, which sees paths without the token, and its jobs, which keep their files in a folder."""
     jobs = Jobs(folder)
     page = _Page(jobs, limits)
 
@@ -60,12 +61,12 @@ def build_app(folder: Path, limits: Limits) -> tuple[Starlette, Jobs]:
         Route("/jobs/{job}/{file}", page.send, methods=["GET"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refuse})
-    app.router.redirect_slashes = False  # it would lead to addresses without the token
+    app.router.redirect_slashes = False  # redirects would lead to addresses without the token
     return app, jobs
 
 
 class _Page:
-    """The requests that have to do with jobs."""
+    """Handlers of the requests about jobs."""
 
     def __init__(self, jobs: Jobs, limits: Limits) -> None:
         self._jobs, self._limits = jobs, limits
@@ -75,7 +76,7 @@ class _Page:
         return _json({"version": __version__, "megabytes": limits.megabytes, "megapixels": limits.megapixels})
 
     async def begin(self, task: str, request: Request) -> Response:
-        """Take an upload and put a job in line."""
+        """Receive an upload and queue a job."""
         if not request.headers.get("content-type", "").startswith("multipart/form-data"):
             raise HTTPException(415, "Expected a form with files (multipart/form-data), got something else.")
         try:
@@ -96,7 +97,7 @@ class _Page:
             if isinstance(error, LineFull):
                 raise HTTPException(429, str(error)) from error
             if isinstance(error, ClientDisconnect):
-                return Response(status_code=400)  # nobody will read it
+                return Response(status_code=400)  # the client is gone and will not read it
             raise
         return _json(self._jobs.describe(job), 202)
 
@@ -117,7 +118,7 @@ class _Page:
     async def send(self, request: Request) -> Response:
         """Send a file that a finished job made."""
         job = self._find(request)
-        # The name must be one that is there, so no name can lead out of the folder.
+        # Only names of existing files are accepted, so no name can lead out of the folder.
         made = {file.name: file for file in job.folder.iterdir()} if job.state == "done" else {}
         file = made.get(request.path_params["file"])
         if file is None or file.suffix not in KINDS:
@@ -127,7 +128,7 @@ class _Page:
 
 
 def _run(task: Any, job: Job, *, form: Any, limits: Limits) -> dict[str, Any]:
-    """Do a task; what was sent goes as soon as it is over."""
+    """Run a task; delete its uploads as soon as it ends."""
     try:
         shown: dict[str, Any] = task(job, form, limits)
         return shown
@@ -138,6 +139,8 @@ def _run(task: Any, job: Job, *, form: Any, limits: Limits) -> dict[str, Any]:
 
 async def _static(name: str, request: Request) -> Response:
     content = resources.files(__package__).joinpath("static", name).read_bytes()
+    if name == "style.css":
+        content = base_style().encode() + content
     return Response(content, media_type=KINDS[Path(name).suffix])
 
 

@@ -1,10 +1,10 @@
-"""Who may speak to the server: only this machine's browser, and only with the token of this run.
+"""Access control: only this machine's browser may use the server, and only with the token of this run.
 
-The socket is bound to 127.0.0.1, so other machines cannot reach it. Other programs and other web pages of this machine
+The socket is bound to 127.0.0.1, so other machines cannot reach it. Other programs and other web pages on this machine
 can, and four checks keep them out. The first part of every path is a random token. The Host header must name this
-machine, or a page elsewhere could point its own name at 127.0.0.1 (DNS rebinding). What changes something must come
-from the page itself, as Origin and Sec-Fetch-Site tell. And the headers of every answer forbid the page to load, or to
-tell, anything elsewhere.
+machine; otherwise a page elsewhere could point its own host name at 127.0.0.1 (DNS rebinding). Requests that change
+something must come from the page itself, as the headers Origin and Sec-Fetch-Site tell. And the headers of every
+response forbid the page to load, or to send, anything elsewhere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ELSEWHERE = "Expected a request of the page itself, got one from elsewhere."
 
 
 class Guard:
-    """Let requests pass that know the token and come from this machine; the rest is 403.
+    """Passes on requests that have the token and come from this machine; answers all others with 403.
 
     Parameters
     ----------
@@ -45,17 +45,17 @@ class Guard:
         Sees paths without the token.
     token : str
     port : int
-        That the server is bound to.
+        Port that the server is bound to.
     ticket : str, optional
-        Opens the page once, at ``/ticket``. Every user of the machine can read the command line of a browser; what
-        stands there must not open the page for long.
+        One-time token that opens the page, at ``/<ticket>``. Every user of the machine can read the command line of a
+        browser, so the address there must not work for long.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, port: int, ticket: str | None = None) -> None:
         self._app, self._token, self._ticket = app, token.encode(), ticket
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         if port == 80:
-            self._hosts |= {"127.0.0.1", "localhost"}  # browsers leave the usual port out
+            self._hosts |= {"127.0.0.1", "localhost"}  # browsers omit the default port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -93,18 +93,18 @@ class Guard:
         return hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._ticket.encode())
 
     def _is_own(self, headers: dict[str, str]) -> bool:
-        """Tell whether the page itself sent this; programs that are no browsers send neither header."""
+        """Tell whether the page itself sent this; programs other than browsers send neither header."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None and site != "same-origin":
             return False
-        # A page that hides its address may be told as "null"; only the browser's own word makes up for that.
+        # A page that hides its address may have the origin "null"; then the browser must have set Sec-Fetch-Site.
         return (
             origin is None or origin == f"http://{headers['host'].lower()}" or (origin == "null" and site is not None)
         )
 
 
 def _read(scope: Scope) -> dict[str, str]:
-    """Return the headers; one that comes twice is as good as wrong."""
+    """Return the headers; a repeated one is joined, so that it matches no expected value."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()

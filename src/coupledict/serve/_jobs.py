@@ -1,7 +1,7 @@
-"""One job at a time, the others in line: what is waiting, how far it has come, and what is kept of it.
+"""The queue of jobs: one runs at a time, and the results of finished ones are kept for a while.
 
-The event loop owns the line; a job itself runs in a worker thread, tells how far it has come, and hears there that
-nobody waits for it any more. Files of finished jobs are kept until newer ones need the room.
+The event loop owns the queue. A job runs in a worker thread, reports its progress there, and learns there that it was
+cancelled. Files of finished jobs are kept until newer ones need the space.
 """
 
 from __future__ import annotations
@@ -13,25 +13,23 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-State = Literal["waiting", "running", "done", "failed", "cancelled"]
+from ..foundation.progress import Callback, Progress, StoppedByCallback
+
+JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 MOST_WAITING = 8
 MOST_KEPT = 8
 MOST_KEPT_BYTES = 1 << 30
-#: What a person at the page can mend. Anything else is our fault, and is shown whole in the terminal.
+#: Errors that the user of the page can fix. Any other is a bug, and its traceback is printed in the terminal.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
-class Cancelled(Exception):  # noqa: N818  (no error: whoever asked for it knows)
-    """Nobody waits for this job any more."""
-
-
 class LineFull(Exception):  # noqa: N818
-    """More jobs are waiting than make sense for one person."""
+    """Too many jobs are waiting."""
 
 
 class Job:
@@ -44,13 +42,13 @@ class Job:
     folder : Path
         For its files; exists.
     names : dict of str to str
-        Paths that errors of the library may name, and what the person at the page calls these files.
+        Paths that error messages may contain, and the names by which the user knows these files.
     """
 
     def __init__(self, work: Callable[[Job], dict[str, Any]], folder: Path, names: dict[str, str]) -> None:
         self.id = secrets.token_urlsafe(9)
         self.folder = folder
-        self.state: State = "waiting"
+        self.state: JobState = "waiting"
         self.phase, self.share = "", 0.0
         self.message = ""
         self.result: dict[str, Any] | None = None
@@ -60,25 +58,34 @@ class Job:
         self.ended = threading.Event()
 
     def report(self, phase: str, share: float = 0.0) -> None:
-        """Tell what is being done, and which share of it is; called from the worker thread.
+        """Report the phase of the work, and its finished share; called from the worker thread.
 
         Raises
         ------
-        Cancelled
-            Where nobody waits for the job any more.
+        StoppedByCallback
+            If the job was cancelled.
         """
         if self._stop.is_set():
-            raise Cancelled
+            raise StoppedByCallback("Nobody waits for the job any more.")
         self.phase, self.share = phase, min(1.0, share)
 
+    def watch(self, phases: Mapping[str, str]) -> Callback:
+        """Return a callback for an estimator, which reports stages under their names on the page."""
+
+        def tell(progress: Progress) -> bool:
+            self.phase, self.share = phases.get(progress.stage, self.phase), progress.share
+            return self._stop.is_set()
+
+        return tell
+
     def cancel(self) -> None:
-        """Ask the job to end; one that is waiting has ended."""
+        """Ask the job to end; a waiting job ends at once."""
         self._stop.set()
         if self.state == "waiting":
             self._end("cancelled")
 
     def run(self) -> None:
-        """Do the work and keep how it went; never raises."""
+        """Run the work and store its outcome; never raises."""
         if self._stop.is_set():
             return
         self.state, begin = "running", time.perf_counter()
@@ -86,13 +93,13 @@ class Job:
             self.result = self._work(self)
             self.seconds = time.perf_counter() - begin
             self._end("cancelled" if self._stop.is_set() else "done")
-        except Cancelled:
+        except StoppedByCallback:
             self._end("cancelled")
         except USER_ERRORS as error:
             self.message = self._sentence(error)
             self._end("failed")
         except BaseException as error:
-            if not self._stop.is_set():  # at the end of the server its folder goes, and it may fail at that
+            if not self._stop.is_set():  # the ending server removes its folder, which may make it fail
                 traceback.print_exc(file=sys.stderr)
             self.message = (
                 f"Something went wrong that should not have ({type(error).__name__}); the terminal says more."
@@ -105,24 +112,24 @@ class Job:
             text = text.replace(path, name)
         return text
 
-    def _end(self, state: State) -> None:
+    def _end(self, state: JobState) -> None:
         self.state = state
         if state != "done":
             shutil.rmtree(self.folder, ignore_errors=True)
         self.ended.set()
 
     def size(self) -> int:
-        """Return the bytes of the files that it keeps."""
+        """Return the size of its files in bytes."""
         return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
 
 class Jobs:
-    """The line of jobs, and what is kept of those that are done.
+    """The queue of jobs, and the results of those that are done.
 
     Parameters
     ----------
     folder : Path
-        For the folders of the jobs.
+        Parent of the folders of the jobs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -131,19 +138,19 @@ class Jobs:
         self._line: asyncio.Queue[Job] = asyncio.Queue()
 
     def new_folder(self) -> Path:
-        """Make a folder for the files of a job that is to come."""
+        """Make a folder for the files of a new job."""
         self.check_room()
         folder = self._folder / secrets.token_hex(8)
         folder.mkdir()
         return folder
 
     def check_room(self) -> None:
-        """Raise where too many jobs are waiting."""
+        """Raise if too many jobs are waiting."""
         if sum(job.state == "waiting" for job in self._jobs.values()) >= MOST_WAITING:
             raise LineFull(f"Expected at most {MOST_WAITING} jobs to wait; try again when one of them is done.")
 
     def submit(self, job: Job) -> None:
-        """Put a job at the end of the line."""
+        """Put a job at the end of the queue."""
         self.check_room()
         self._jobs[job.id] = job
         self._line.put_nowait(job)
@@ -153,7 +160,7 @@ class Jobs:
         return self._jobs.get(name)
 
     def describe(self, job: Job) -> dict[str, Any]:
-        """Return what the page wants to know of a job."""
+        """Return what the page shows of a job."""
         told: dict[str, Any] = {"id": job.id, "state": job.state}
         if job.state == "waiting":
             others = list(self._jobs.values())
@@ -167,7 +174,7 @@ class Jobs:
         return told
 
     async def work(self) -> None:
-        """Take one job after the other, for ever."""
+        """Run one job after the other, forever."""
         from anyio import CapacityLimiter, to_thread
 
         limiter = CapacityLimiter(1)
@@ -177,7 +184,7 @@ class Jobs:
             self._forget()
 
     def _forget(self) -> None:
-        """Let go of the oldest jobs; the newest result always stays."""
+        """Remove the oldest jobs; the newest result always stays."""
         done = [job for job in self._jobs.values() if job.state == "done"]
         sizes = [job.size() for job in done]
         while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > MOST_KEPT_BYTES):

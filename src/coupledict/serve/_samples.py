@@ -1,7 +1,7 @@
-"""Pictures for a person who has none at hand, from what ships with scikit-image and with this package.
+"""Sample files for users without files of their own, from scikit-image and from this package.
 
-The photograph of a motorcycle has a map of distances, so it can be put out of focus as a lens would; the models that
-ship have not learned from it.
+The photograph of a motorcycle has a disparity map, so it can be put out of focus as by a lens; the shipped models have
+not learned from it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..images._resize import imresize
 from ._uploads import Upload
 
 NEAR, FAR = 48.0, 18.0  # disparities in focus, in pixels: the motorcycle, and the wall behind it
-IN_FOCUS, FADE = 16.0, 3.0  # disparities around them that are sharp, and that one more level of blur takes
-#: What a person should know of these pictures.
+IN_FOCUS, FADE = 16.0, 3.0  # range of disparities that is sharp, and disparities per level of blur
+#: What the user should know about these pictures.
 STACK_NOTE = "Our pictures are one photograph, put out of focus by a map of its distances."
 SMALL_NOTE = "Our picture is part of a photograph, made half as large."
 BLURS = (0.0, 0.7, 1.2, 1.8, 2.5, 3.2)  # standard deviations of the levels, in pixels
@@ -59,7 +59,7 @@ def small_picture(folder: Path) -> list[Upload]:
 
 
 def model(folder: Path) -> list[Upload]:
-    """Copy the model of focus that ships."""
+    """Copy the shipped model for fusion."""
     path = folder / "sample"
     with resources.as_file(resources.files("coupledict.images") / "models" / "fusion.safetensors") as shipped:
         shutil.copyfile(shipped, path)

@@ -1,4 +1,4 @@
-"""The server's life: a socket of this machine alone, a token, a temporary folder, and an end within a second."""
+"""Start and end the server: a socket for this machine only, a token, a temporary folder, an end within a second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HOST = "127.0.0.1"
-PATIENCE = 0.5  # seconds that a running job has to hear that it is over
+PATIENCE = 0.5  # seconds that a running job has to end
 MISSING = (
     'Expected starlette, uvicorn and python-multipart to be installed. Install them: pip install "coupledict[serve]"'
 )
@@ -33,27 +33,27 @@ def run(
     """Serve the page to this machine until Ctrl-C, and open it in the browser.
 
     The server listens on 127.0.0.1 only and answers only to addresses with the token of this run. Nothing leaves the
-    machine. What is uploaded and made is kept in a temporary folder that goes with the server.
+    machine. Uploads and results are kept in a temporary folder, which is removed when the server ends.
 
     Parameters
     ----------
     port : int, default=0
-        0 takes one that is free.
+        0 chooses a free one.
     browser : bool, default=True
         Open the page in the browser.
     max_megabytes : float, default=200
-        Most that may be uploaded at a time.
+        Largest upload.
     max_megapixels : float, default=120
-        Most that the pictures of one upload may have together, and that the picture made of them may have.
+        Most megapixels of all pictures of one upload together, and of the resulting picture.
     tell : callable, default=print
-        Is given the address, and that the server has ended.
+        Called with lines for the user: the address, and that the server has ended.
 
     Raises
     ------
     OSError
-        Where the port is taken.
+        If the port is taken.
     ImportError
-        Where the packages of the extra ``serve`` are missing.
+        If the packages of the extra ``serve`` are missing.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def run(
         ended = jobs.close(PATIENCE)
     tell("Ended; what was uploaded and made is removed.")
     if not ended:
-        # A thread deep in a kernel cannot be stopped, and nobody waits for what it makes.
+        # A thread inside a kernel cannot be stopped, and nobody needs its result.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -144,8 +144,8 @@ def _make_server(app: Any) -> Any:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and a request to end close the server in order; uvicorn hears them first and raises them again."""
-    mine = threading.current_thread() is threading.main_thread()  # others cannot hear signals
+    """Let Ctrl-C and SIGTERM close the server in order; uvicorn handles them first and raises them again."""
+    mine = threading.current_thread() is threading.main_thread()  # other threads get no signals
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler) if mine else None
     try:
         yield
@@ -157,7 +157,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 def _open(address: str, tell: Callable[[str], None]) -> None:
-    """Open the page in a browser with windows; one in this terminal would stand in the way of Ctrl-C."""
+    """Open the page in a graphical browser; a text browser in this terminal would block Ctrl-C."""
     windows = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     if not (windows and webbrowser.open(address)):
         tell("No browser was found to open it in; copy the address to yours.")

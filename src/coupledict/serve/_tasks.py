@@ -1,24 +1,20 @@
 """The three things that the page does: fuse a focus stack, enlarge a picture, show the atoms of a model.
 
-Each is called in the worker thread with its job and what was sent, tells how far it has come, writes the files of the
-page into the job's folder and returns, as JSON, what the page shows.
+Each is called in the worker thread with its job and the form that was sent. It reports progress, writes the files of
+the page into the job's folder and returns, as JSON, what the page shows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..images import MultiFocusFusion, SuperResolution, imresize
 from ..images._files import Picture, read_image, write_image
-from ..images._fusion import MultiFocusFusion
-from ..images._resize import imresize
-from ..images._super_resolution import SCALES, SuperResolution
 from . import _samples
 from ._jobs import Job
 from ._uploads import Form, Limits, Upload, picture_size
@@ -27,7 +23,14 @@ Pixels = npt.NDArray[Any]
 
 MOST_SHOWN = 4_000_000  # pixels of what the page shows; larger pictures are shown smaller, and downloaded whole
 READING, WRITING = "Reading the files", "Writing the result"
-#: Colours of the sources in a decision map: told apart by eyes of all kinds (Okabe and Ito), repeated beyond eight.
+#: Names of the estimators' stages on the page.
+PHASES = {
+    "aligning": "Aligning the pictures",
+    "fusing": "Comparing the pictures",
+    "upscaling": "Enlarging the picture",
+}
+SCALES = ("2", "3", "4")
+#: Colours of the sources in a decision map: safe for colour-blind people (Okabe and Ito), repeated beyond eight.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 
 
@@ -45,8 +48,9 @@ def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
                 f"Expected pictures of one size and kind, got {_describe(first)} in '{uploads[0].name}' and"
                 f" {_describe(picture.pixels)} in '{upload.name}'."
             )
-    fusion = _WatchedFusion(register=form.options.get("register") == "yes", n_jobs=-1)
-    fusion.job = job
+    register = form.options.get("register") == "yes"
+    job.report(PHASES["aligning" if register else "fusing"])
+    fusion = MultiFocusFusion(register=register, n_jobs=-1, callback=job.watch(PHASES))
     fused = fusion.fuse([picture.pixels for picture in pictures])
     job.report(WRITING)
     stem, profile = uploads[0].stem, pictures[0].profile
@@ -72,7 +76,7 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     """Enlarge the picture that was sent."""
     job.report(READING)
     scale = form.options.get("scale", "2")
-    if scale not in map(str, SCALES):
+    if scale not in SCALES:
         raise ValueError(f"Expected a scale of 2, 3 or 4, got {scale!r}.")
     uploads = form.files or _samples.small_picture(job.folder)
     if len(uploads) != 1:
@@ -80,8 +84,8 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     width, height = picture_size(uploads[0])
     limits.check_pixels(width * height * int(scale) ** 2, f"'{uploads[0].name}' enlarged would have")
     (picture,) = _read(job, uploads, limits)
-    enlarger = _WatchedEnlarger(int(scale))
-    enlarger.__dict__.update(SuperResolution.pretrained(int(scale), n_jobs=-1).__dict__, job=job)
+    job.report(PHASES["upscaling"])
+    enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES))
     large = enlarger.upscale(picture.pixels)
     job.report(WRITING)
     bicubic = imresize(picture.pixels, int(scale))
@@ -96,7 +100,7 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 
 def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     """Make a page of the atoms of the model that was sent."""
-    from .._saving import load
+    from ..loading import load
     from ..report import explorer_page
     from ..report._models import model_atoms
 
@@ -107,7 +111,7 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     model = load(uploads[0].path)
     job.report("Drawing the atoms")
     found = model_atoms(model)
-    page = explorer_page(found.dictionaries, title=uploads[0].name, patch_shape=found.patch_shape, names=found.names)
+    page = explorer_page(found.dictionaries, title=uploads[0].name, patch_size=found.patch_size, names=found.names)
     (job.folder / "atoms.html").write_text(page, encoding="utf-8")
     return {
         "page": "atoms.html",
@@ -121,40 +125,8 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 TASKS = {"fuse": fuse, "enlarge": enlarge, "explore": explore}
 
 
-class _WatchedFusion(MultiFocusFusion):
-    """A fusion that tells its job how far it has come, band by band."""
-
-    job: Job
-
-    @contextmanager
-    def _watch(self, total: int) -> Iterator[Callable[[int], None]]:
-        count = 0
-
-        def done(n_patches: int) -> None:
-            nonlocal count
-            count += n_patches
-            self.job.report("Comparing the pictures", count / total)
-
-        yield done
-
-    def _dictionary(self) -> Any:
-        self.job.report("Aligning the pictures" if self.register else "Comparing the pictures")
-        return super()._dictionary()
-
-
-class _WatchedEnlarger(SuperResolution):
-    """A super-resolution that tells its job how far it has come, tile by tile."""
-
-    job: Job
-
-    def _track(self, items: Iterable[Any], total: int, what: str) -> Iterable[Any]:
-        for number, item in enumerate(items):
-            self.job.report("Enlarging the picture", number / total)
-            yield item
-
-
 def _read(job: Job, uploads: list[Upload], limits: Limits) -> list[Picture]:
-    """Read pictures; all sizes are looked at before the first is decoded."""
+    """Read pictures; all sizes are checked before the first is decoded."""
     sizes = [picture_size(upload) for upload in uploads]
     what = f"'{uploads[0].name}' has" if len(uploads) == 1 else f"these {len(uploads)} pictures have"
     limits.check_pixels(sum(width * height for width, height in sizes), what)
@@ -171,9 +143,9 @@ def _describe(pixels: Pixels) -> str:
 
 
 def _keep(job: Job, name: str, picture: Picture, download: str) -> dict[str, Any]:
-    """Write a result with all its bits; return where it is, and where a picture of it is that browsers show.
+    """Write a result with all its bits; return its file, and a file that browsers can show.
 
-    It is PNG, but TIFF for 16-bit colour.
+    It is PNG, or TIFF for 16-bit colour.
     """
     pixels = picture.pixels
     suffix = ".tif" if pixels.dtype == np.uint16 and pixels.ndim == 3 else ".png"
@@ -191,7 +163,7 @@ def _keep(job: Job, name: str, picture: Picture, download: str) -> dict[str, Any
 
 
 def _view(job: Job, name: str, picture: Picture) -> str:
-    """Write a picture for the page alone: 8 bits, and no larger than is looked at."""
+    """Write a picture for the page alone: 8 bits, and at most `MOST_SHOWN` pixels."""
     pixels = picture.pixels
     if pixels.dtype == np.uint16:
         pixels = (pixels >> 8).astype(np.uint8)
@@ -203,7 +175,7 @@ def _view(job: Job, name: str, picture: Picture) -> str:
 
 
 def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict[str, Any]:
-    """Write which source each pixel is from, as a picture of as many colours; its palette entries are the numbers."""
+    """Write which source each pixel is from, as a palette image whose indices are the numbers of the sources."""
     from PIL import Image
 
     height, width = decision.shape
@@ -216,5 +188,5 @@ def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict
 
 
 def write_names(uploads: list[Upload]) -> dict[str, str]:
-    """Return what the files of an upload are called, by the paths that errors of the library may name."""
+    """Return the names of the files of an upload by their paths, which error messages may contain."""
     return {str(Path(upload.path)): upload.name for upload in uploads}

@@ -1,4 +1,4 @@
-"""What the page sends: forms with files, counted while they arrive, and looked at before anything is decoded."""
+"""Uploads: forms with files, counted while they arrive, and checked before anything is decoded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 64
 FORM_BYTES = 1 << 16  # around the files: boundaries, names, options
-#: Kinds of pictures that are opened; Pillow knows more, and some of those start other programs.
+#: Kinds of pictures that are opened; Pillow supports more, but runs other programs for some of them.
 KINDS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
@@ -29,7 +29,7 @@ class TooManyPixels(ValueError):  # noqa: N818
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one upload may be.
+    """Limits of the size of one upload.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was sent: where it lies, and what the person at the page calls it."""
+    """A file that was sent: its path, and the name by which the user knows it."""
 
     path: Path
     name: str
@@ -82,12 +82,12 @@ class Form:
 
 
 async def receive_form(request: Request, limits: Limits, folder: Path) -> Form:
-    """Receive a form, its files into a folder under names of our own.
+    """Receive a form; store its files in a folder, under generated names.
 
     Raises
     ------
     TooLarge
-        As soon as it is known.
+        As soon as the form is known to be too large.
     """
     from starlette.concurrency import run_in_threadpool
     from starlette.datastructures import UploadFile
@@ -117,7 +117,7 @@ async def receive_form(request: Request, limits: Limits, folder: Path) -> Form:
 
 
 def _keep(source: Any, path: Path) -> Path:
-    """Write a file; what it holds, not what it was called, decides on its ending."""
+    """Write a file; its content, not its name, decides its suffix."""
     if source.read(4) in TIFF_MARKS:
         path = path.with_suffix(".tif")
     source.seek(0)
@@ -127,18 +127,18 @@ def _keep(source: Any, path: Path) -> Path:
 
 
 def plain_name(name: str) -> str:
-    """Return the last part of a path, without characters that do not show."""
+    """Return the last part of a path, without unprintable characters."""
     last = re.split(r"[/\\]", name)[-1]
     return "".join(character for character in last if character.isprintable())[:120] or "a file without a name"
 
 
 def picture_size(upload: Upload) -> tuple[int, int]:
-    """Return width and height of a picture as its header tells them; nothing is decoded."""
+    """Return width and height of a picture from its header; nothing is decoded."""
     try:
         return _tiff_size(upload.path) if upload.path.suffix == ".tif" else _other_size(upload)
     except (ImportError, TooManyPixels):
         raise
-    except Exception as error:  # decoders raise whatever a broken file leads them to
+    except Exception as error:  # a broken file can make a decoder raise anything
         raise ValueError(
             f"'{upload.name}' could not be read as an image: expected a PNG, JPEG, TIFF, WebP, BMP or GIF file that is"
             " not damaged."
@@ -150,7 +150,7 @@ def _tiff_size(path: Path) -> tuple[int, int]:
 
     with _tifffile().TiffFile(path) as tiff:
         page = tiff.pages[0]
-        # Samples too: what a file claims to hold for each pixel is memory as well.
+        # Count the samples of a pixel too: they take memory as well.
         return int(page.imagewidth) * max(1, -(-int(page.samplesperpixel) // 4)), int(page.imagelength)
 
 

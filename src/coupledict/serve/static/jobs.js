@@ -21,7 +21,7 @@ const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, mill
 
 export const about = () => ask("about");
 
-/** Do a task; `tell` hears of its states. Resolves with the job when it is over, whichever way. */
+/** Do a task; `tell` is called with each of its states. Resolves with the job when it is over, whichever way. */
 export async function run(task, form, signal, tell) {
   let job = await ask(`jobs/${task}`, { method: "POST", body: form, signal });
   const cancel = () => ask(`jobs/${job.id}`, { method: "DELETE", keepalive: true }).catch(() => {});

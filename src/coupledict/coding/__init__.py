@@ -1,0 +1,1 @@
+"""Sparse coding: views and dictionaries in, codes or sums over codes out."""

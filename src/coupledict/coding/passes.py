@@ -1,0 +1,187 @@
+"""One pass over the samples: chunks in, codes or sums over codes out.
+
+One call of a coder codes one chunk. Results are used in the order of the chunks, and no coder mixes samples: codes do
+not depend on the number of threads or on the size of the chunks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..foundation.arrays import Array, Floats
+from ..kernels import _native
+from ..kernels.instruction_sets import active_level
+from ..parallel.cancel import CancelToken
+from ..parallel.jobs import cut
+from ..parallel.ordered import in_order
+from .coder import Coder, Scratch, Workspaces
+from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
+from .samples import Samples
+
+ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
+
+
+def encode(
+    coder: Coder,
+    samples: Samples,
+    n_jobs: int,
+    *,
+    chunk_size: int | None = None,
+    cancel: CancelToken | None = None,
+) -> Coded:
+    """Code all samples. `cancel` is the token of the outer work, if there is any."""
+    n = len(samples)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, coder.chunk_rows or chunk_size, whole_blocks=coder.whole_blocks)
+    cancel = CancelToken(cancel)
+    workspaces = Workspaces()
+    indptr = np.zeros(n + 1, np.int64)
+    energy = np.empty(n, np.float64)
+    status = np.empty(n, np.uint8)
+    expected = n * coder.typical_nonzero
+    indices = GrowingArray(expected, np.int32)
+    values = [GrowingArray(expected, coder.dtype) for _ in coder.groups]
+
+    def code(chunk: tuple[int, int]) -> ChunkCodes:
+        start, end = chunk
+        workspace = workspaces.lend()
+        scratch = Scratch(workspace, cancel, energy[start:end], status[start:end])
+        part = coder.encode_rows(samples.read(start, end), scratch)
+        workspaces.take_back(workspace)
+        samples.check_status(start, status[start:end])
+        indptr[start + 1 : end + 1] = part.counts
+        return part
+
+    for part in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
+        indices.extend(part.indices)
+        for whole, piece in zip(values, part.values, strict=True):
+            whole.extend(piece)
+    np.cumsum(indptr, out=indptr)
+    return Coded(indptr, indices.finish(), [whole.finish() for whole in values], energy, status)
+
+
+@dataclass(frozen=True)
+class _ChunkSums:
+    """What one chunk adds to the sums of a pass: its accumulators, and the rest."""
+
+    own: _Accumulators
+    energy: float
+    n_nonzeros: int
+    view_energy: Floats
+    worst: npt.NDArray[np.int64]
+    worst_energy: Floats
+
+
+class _Accumulators:
+    """Sums of one chunk, in the number type of the samples; reused from chunk to chunk."""
+
+    def __init__(self, n_atoms: int, widths: list[int], dtype: np.dtype[Any]) -> None:
+        self.a = [np.empty((n_atoms, n_atoms), dtype) for _ in widths]
+        self.b = [np.empty((n_atoms, width), dtype) for width in widths]
+        self.uses = np.empty(n_atoms, np.int64)
+
+    def clear(self) -> None:
+        for array in (*self.a, *self.b, self.uses):
+            array.fill(0)
+
+    def add(
+        self, g: int, views: list[Array], codes: ChunkCodes, workspace: _native.Workspace, cancel: CancelToken
+    ) -> None:
+        """Add the codes of group g to its sums, a few samples per call, so that a cancelled pass ends soon."""
+        n, width = codes.counts.size, sum(view.shape[1] for view in views)
+        step = max(1, int(ADDS_PER_CALL * n / max(1, codes.indices.size * width)))
+        level, first = active_level(), 0
+        self.uses.fill(0)
+        for start in range(0, n, step):
+            if cancel.cancelled:
+                return
+            counts = codes.counts[start : start + step]
+            last = first + int(counts.sum())
+            _native.accumulate(
+                [view[start : start + step] for view in views],
+                counts,
+                codes.indices[first:last],
+                codes.values[g][first:last],
+                self.a[g],
+                self.b[g],
+                self.uses,
+                workspace,
+                level,
+            )
+            first = last
+
+
+def sum_codes(
+    coder: Coder,
+    samples: Samples,
+    n_jobs: int,
+    *,
+    n_worst: int = 0,
+    targets: Samples | None = None,
+    cancel: CancelToken | None = None,
+) -> PassSums:
+    """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
+
+    With `targets`, other views of the same samples, X in B = C^T X are these views, all in one group. The size of the
+    chunks does not depend on `n_jobs`, and their sums are added in order: the result is the same to the last bit for
+    any number of threads. Memory: the sums of a few chunks per thread. `cancel` is the token of the outer work, if
+    there is any.
+    """
+    n, n_atoms = len(samples), coder.n_atoms
+    explained = samples if targets is None else targets
+    groups = coder.groups if targets is None else [list(range(len(targets.views)))]
+    widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, coder.chunk_rows or max(512, 2 * n_atoms))
+    cancel = CancelToken(cancel)
+    workspaces = Workspaces()
+    idle: deque[_Accumulators] = deque()
+
+    def code(chunk: tuple[int, int]) -> _ChunkSums:
+        start, end = chunk
+        energy, status = np.empty(end - start), np.empty(end - start, np.uint8)
+        workspace = workspaces.lend()
+        views = samples.read(start, end)
+        codes = coder.encode_rows(views, Scratch(workspace, cancel, energy, status))
+        samples.check_status(start, status)
+        if targets is not None:
+            views = targets.read(start, end)
+        try:
+            own = idle.pop()
+        except IndexError:
+            own = _Accumulators(n_atoms, widths, coder.dtype)
+        own.clear()
+        for g, group in enumerate(groups):
+            own.add(g, [views[v] for v in group], codes, workspace, cancel)
+        workspaces.take_back(workspace)
+        worst = np.argsort(-energy, kind="stable")[:n_worst] if n_worst else np.empty(0, np.int64)
+        sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, start + worst, energy[worst])
+
+    a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
+    b = [np.zeros((n_atoms, width)) for width in widths]
+    total = PassSums(n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(len(explained.views)), WorstSamples.none())
+    worst: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+    worst_energy: list[Floats] = [np.empty(0)]
+    for found in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
+        for g in range(len(widths)):
+            a[g] += found.own.a[g]
+            b[g] += found.own.b[g]
+        total.uses += found.own.uses
+        idle.append(found.own)
+        total.energy += found.energy
+        total.n_nonzeros += found.n_nonzeros
+        total.view_energy += found.view_energy
+        worst.append(found.worst)
+        worst_energy.append(found.worst_energy)
+    for matrix in a:  # the kernel fills only the upper triangle
+        matrix += np.triu(matrix, 1).T
+    total.sums = [Sums(*pair) for pair in zip(a, b, strict=True)]
+    if n_worst:
+        energies = np.concatenate(worst_energy)
+        chosen = np.argsort(-energies, kind="stable")[:n_worst]
+        total.worst = WorstSamples(n_worst, energies[chosen], samples.rows(np.concatenate(worst)[chosen]))
+    return total

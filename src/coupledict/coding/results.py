@@ -1,0 +1,149 @@
+"""Results of a pass over the samples: codes, or sums over codes, whose size does not depend on n_samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from ..foundation.arrays import Array, Floats
+
+
+class GrowingArray:
+    """A one-dimensional array that grows at its end; its final length need not be known."""
+
+    def __init__(self, capacity: int, dtype: npt.DTypeLike) -> None:
+        self._array: Array = np.empty(capacity, dtype)
+        self._size = 0
+
+    def extend(self, values: Array) -> None:
+        """Append values."""
+        end = self._size + values.size
+        if end > self._array.size:
+            self._array.resize(max(end, self._array.size + self._array.size // 2), refcheck=False)
+        self._array[self._size : end] = values
+        self._size = end
+
+    def finish(self) -> Array:
+        """Return the array; nothing may be appended afterwards."""
+        self._array.resize(self._size, refcheck=False)
+        return self._array
+
+
+@dataclass(frozen=True)
+class ChunkCodes:
+    """Codes of a chunk of samples; one array of values for each group of views that shares its coefficients."""
+
+    counts: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    values: list[Array]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Codes of samples as the components of CSR arrays, with the squared residual and the status of each sample.
+
+    There is one array of values for each group of views that shares its coefficients.
+    """
+
+    indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+    values: list[Array]
+    energy: Floats
+    status: npt.NDArray[np.uint8]
+
+    def as_csr(self, n_components: int) -> list[csr_array]:
+        """Return CSR arrays, one for each group of views, flagged as having sorted and unique indices."""
+        index_dtype = np.int32 if max(self.indices.size, n_components) <= np.iinfo(np.int32).max else np.int64
+        indptr, indices = self.indptr.astype(index_dtype), self.indices.astype(index_dtype, copy=False)
+        codes = []
+        for values in self.values:
+            matrix = csr_array((values, indices, indptr), shape=(indptr.size - 1, n_components))
+            matrix.has_sorted_indices = True
+            matrix.has_canonical_format = True
+            codes.append(matrix)
+        return codes
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A = C^T C and B = C^T X of one group of views; X and B have the views side by side."""
+
+    a: Floats
+    b: Floats
+
+
+@dataclass(frozen=True)
+class WorstSamples:
+    """The at most `limit` samples with the largest squared residuals: these, descending, and the rows of every view."""
+
+    limit: int
+    energy: Floats
+    rows: list[Array]
+
+    @classmethod
+    def none(cls) -> WorstSamples:
+        """Return an empty set, for passes that keep no samples."""
+        return cls(0, np.empty(0), [])
+
+    def merge(self, other: WorstSamples) -> WorstSamples:
+        """Return the worst samples of both; of equal residuals, those of `self` come first."""
+        if not self.limit:
+            return self
+        energy = np.concatenate([self.energy, other.energy])
+        chosen = np.argsort(-energy, kind="stable")[: self.limit]
+        rows = [np.concatenate(pair)[chosen] for pair in zip(self.rows, other.rows, strict=True)]
+        return WorstSamples(self.limit, energy[chosen], rows)
+
+
+@dataclass
+class PassSums:
+    """The result of a pass that does not keep the codes.
+
+    Attributes
+    ----------
+    n_samples : int
+    sums : list of Sums
+        One for each group of views that shares its coefficients.
+    uses : array of shape (n_components,)
+        Number of samples that use each atom.
+    energy : float
+        Weighted squared residual of all samples.
+    n_nonzeros : int
+    view_energy : array of shape (n_views,)
+        Squared norm of the samples of each view.
+    worst : WorstSamples
+    """
+
+    n_samples: int
+    sums: list[Sums]
+    uses: npt.NDArray[np.int64]
+    energy: float
+    n_nonzeros: int
+    view_energy: Floats
+    worst: WorstSamples
+
+    def __iadd__(self, other: PassSums) -> Self:
+        """Add the sums of other samples."""
+        for mine, theirs in zip(self.sums, other.sums, strict=True):
+            mine.a.__iadd__(theirs.a)
+            mine.b.__iadd__(theirs.b)
+        self.n_samples += other.n_samples
+        self.uses += other.uses
+        self.energy += other.energy
+        self.n_nonzeros += other.n_nonzeros
+        self.view_energy += other.view_energy
+        self.worst = self.worst.merge(other.worst)
+        return self
+
+    def check_finite(self) -> PassSums:
+        """Return self; raise if the sums have overflowed."""
+        if not all(np.isfinite(array).all() for sums in self.sums for array in (sums.a, sums.b)):
+            raise ValueError(
+                "Sums over the codes of X exceed the range of its number type. Multiply X by a small number, or give it"
+                " as float64."
+            )
+        return self

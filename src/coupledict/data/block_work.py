@@ -1,0 +1,89 @@
+"""What one block contributes to a pass; threads and the workers of a cluster call the same functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..coding.coder import Coder
+from ..coding.passes import encode, sum_codes
+from ..coding.results import PassSums
+from ..coding.samples import Piece, Samples, check_finite
+from ..foundation.arrays import Array, Floats, largest_number
+from ..parallel.jobs import Threads
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a pass has to compute.
+
+    Attributes
+    ----------
+    n_worst : int
+        How many samples to keep: those with the largest residuals.
+    sources : list of int, or None
+        Which views to code, as positions among the views that are present; None means all.
+    targets : list of int, or None
+        Which views are X in B = C^T X, as such positions, all in one group; None means those that are coded.
+    """
+
+    n_worst: int = 0
+    sources: list[int] | None = None
+    targets: list[int] | None = None
+
+
+EVERYTHING = Wanted()
+
+
+@dataclass
+class Largest:
+    """The largest absolute value so far; ``+=`` keeps the larger of two."""
+
+    value: float = 0.0
+
+    def __iadd__(self, other: Largest) -> Self:
+        self.value = float(np.maximum(self.value, other.value))
+        return self
+
+
+def block_largest(views: Sequence[Array]) -> Largest:
+    """Return the largest absolute value in the rows of a block."""
+    return Largest(largest_number(views))
+
+
+def block_energies(views: Sequence[Array], piece: Piece) -> Floats:
+    """Return the squared norm of the rows of a block, for each view."""
+    energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+    if not np.isfinite(energies).all():
+        check_finite(views, piece)
+    return energies
+
+
+def block_draw(views: Sequence[Array], piece: Piece, count: int, seed: int) -> list[Array]:
+    """Return at most `count` random rows of a block; the seed and the number of the block determine which."""
+    n = views[0].shape[0]
+    chosen = np.random.default_rng([seed, piece.block]).permutation(n)[:count]
+    return [np.asarray(view[chosen], np.float64) for view in views]
+
+
+def block_sums(
+    coder: Coder, views: Sequence[Array], piece: Piece, dtype: np.dtype[Any], threads: Threads, wanted: Wanted
+) -> PassSums:
+    """Return what a block adds to the sums of a pass."""
+    chosen = list(views) if wanted.sources is None else [views[v] for v in wanted.sources]
+    explained = None if wanted.targets is None else Samples([views[v] for v in wanted.targets], dtype)
+    samples = Samples(chosen, dtype, origin=piece)
+    return sum_codes(coder, samples, threads.count, n_worst=wanted.n_worst, targets=explained, cancel=threads.cancel)
+
+
+def block_codes(
+    coder: Coder, views: Sequence[Array], piece: Piece, dtype: np.dtype[Any], threads: Threads, sources: Sequence[int]
+) -> tuple[list[csr_array], int]:
+    """Return the codes of a block, one array for each group of views, and how many samples did not reach tol."""
+    samples = Samples([views[v] for v in sources], dtype, origin=piece)
+    coded = encode(coder, samples, threads.count, cancel=threads.cancel)
+    return coded.as_csr(coder.n_atoms), coder.count_unreached(coded)

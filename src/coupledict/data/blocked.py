@@ -1,0 +1,146 @@
+"""Samples in blocks: one thread reads and processes each block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from ..coding.coder import Recipe, warn_if_unreached
+from ..coding.results import PassSums
+from ..coding.samples import Piece
+from ..files.codes import CodeFile, code_writer, open_codes
+from ..foundation.arrays import Array, multiply
+from ..parallel.cancel import CancelToken
+from ..parallel.jobs import Threads
+from ..parallel.ordered import in_order
+from .block_work import EVERYTHING, Largest, Wanted, block_codes, block_draw, block_energies, block_largest, block_sums
+from .blocks import Blocks, Loaded
+from .interface import Data, Portion
+from .order import Order
+from .pieces import mix_drawn, plan_draw, spread
+from .tree import TreeSum
+
+Result = TypeVar("Result")
+
+
+class Blocked(Data):
+    """Samples in blocks; one thread reads and processes each block."""
+
+    all_held = False
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self.n_samples = blocks.n_samples
+        self.present, self.n_views = blocks.present, blocks.n_views
+        self.widths, self.dtype = blocks.widths, blocks.dtype
+        self.view_names = blocks.view_names
+
+    def largest(self, threads: Threads) -> float:
+        """Return the largest absolute value of all samples; reads all blocks unless it is known already."""
+        if self.blocks.largest is None:
+            tree = TreeSum()
+            tree.add(Largest())
+            for found in self._each(lambda piece, views, inner: block_largest(views), self._filled(None), threads):
+                tree.add(found)
+            self.blocks.largest = float(tree.total().value)
+        return self.blocks.largest
+
+    def mean_energies(self, threads: Threads) -> list[float]:
+        """Return the mean squared norm of the samples of each view; reads all blocks."""
+        tree = TreeSum()
+        for energies in self._each(
+            lambda piece, views, inner: block_energies(views, piece), self._filled(None), threads
+        ):
+            tree.add(energies)
+        return [float(energy) / max(self.n_samples, 1) for energy in tree.total()]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return random samples from some of the blocks."""
+        pieces, share, seed = plan_draw(self.blocks.sizes, count, rng)
+        drawn = self._each(lambda piece, views, inner: block_draw(views, piece, share, seed), pieces, Threads())
+        return mix_drawn(list(drawn), count, rng)
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw a random order of the blocks."""
+        return Order.random(len(self.blocks.sizes), rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
+        """Return pieces of blocks; see :func:`spread`."""
+        return spread(self.blocks.sizes, order, place, size)
+
+    def sum_codes(
+        self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
+    ) -> PassSums:
+        """Run a pass: each thread reads a block, codes it, and returns its sums."""
+        coder = recipe.coder(threads.count, threads.cancel)
+
+        def work(piece: Piece, views: list[Array], inner: Threads) -> PassSums:
+            return block_sums(coder, views, piece, recipe.dtype, inner, wanted)
+
+        pieces = self._filled(portion)
+        if not pieces:
+            return work(Piece(0, 0, 0), [np.empty((0, width), self.dtype) for width in self.widths], Threads())
+        tree = TreeSum()
+        for found in self._each(work, pieces, threads):
+            tree.add(found)
+        total: PassSums = tree.total()
+        return total
+
+    def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[csr_array]:
+        """Return the codes, which must fit in memory."""
+        parts = [[csr_array((0, recipe.n_atoms), dtype=recipe.dtype)] for _ in range(recipe.n_groups)]
+        for groups in self._coded(recipe, sources, threads):
+            for own, codes in zip(parts, groups, strict=True):
+                own.append(codes)
+        return [csr_array(vstack(own, format="csr")) for own in parts]
+
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> Array:
+        """Return codes @ atoms, which must fit in memory."""
+        parts = [np.asarray(groups[0] @ atoms) for groups in self._coded(recipe, sources, threads)]
+        return np.concatenate([np.empty((0, atoms.shape[1]), recipe.dtype), *parts])
+
+    def write_codes(
+        self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
+    ) -> CodeFile:
+        """Write the codes; only a few blocks of them are in memory at a time."""
+        with code_writer(out, recipe.n_atoms, recipe.dtype) as writer:
+            for groups in self._coded(recipe, sources, threads):
+                writer.append(groups[0])
+        return open_codes(writer.path)
+
+    def _coded(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> Iterator[list[csr_array]]:
+        """Yield the codes of each block, then warn if some did not reach the tolerance."""
+        coder = recipe.coder(threads.count, threads.cancel)
+
+        def work(piece: Piece, views: list[Array], inner: Threads) -> tuple[list[csr_array], int]:
+            return block_codes(coder, views, piece, recipe.dtype, inner, sources)
+
+        unreached = 0
+        for codes, count in self._each(work, self.blocks.whole(), threads):  # empty ones too: part i is block i
+            unreached += count
+            yield codes
+        warn_if_unreached(unreached, self.n_samples, recipe.rule.tol)
+
+    def _filled(self, portion: Portion | None) -> list[Piece]:
+        """Return the pieces of a portion, or of all blocks, without empty ones."""
+        if not isinstance(portion, list | None):
+            raise TypeError("Expected pieces of blocks, got rows of arrays in memory.")
+        return [piece for piece in (self.blocks.whole() if portion is None else portion) if piece.stop > piece.start]
+
+    def _each(
+        self, function: Callable[[Piece, list[Array], Threads], Result], pieces: list[Piece], threads: Threads
+    ) -> Iterator[Result]:
+        """Yield ``function(piece, views, threads)`` for each piece; `threads` are those that one piece may use."""
+        n_threads = max(1, min(threads.count, len(pieces)))
+        cancel = CancelToken(threads.cancel)
+        inner = Threads(max(1, threads.count // max(1, len(pieces))), cancel)
+
+        def work(loaded: Loaded) -> Result:
+            piece, load = loaded
+            return function(piece, multiply(load(), self.scale, self.dtype), inner)
+
+        return in_order(work, self.blocks.load(pieces), n_threads, cancel, take_part=False)

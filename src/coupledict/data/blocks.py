@@ -1,0 +1,354 @@
+"""Samples that are read one block of rows at a time: arrays on disk, sequences of chunks, callables that replay them.
+
+Blocks are numbered, and every reader returns the rows of a block of all views together. What a pass computes depends on
+how the samples are split into blocks, but not on the kind of reader or the number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+import numpy as np
+
+from ..coding.samples import Piece
+from ..foundation.arrays import Array, common_dtype, largest_number
+from ..foundation.views import Views, check_view, list_views, view_names
+
+BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
+BLOCK_BYTES = 32 << 20  # and the largest size of such a block
+LARGE_BYTES = 64 << 20  # smaller memory maps are treated as arrays in memory
+
+
+Loaded = tuple[Piece, Callable[[], list[Array]]]
+
+
+class Blocks(ABC):
+    """Views of the same samples in numbered blocks.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Number of rows of each block.
+    present, n_views : list of int, int
+        Which views are present, and the number of all views.
+    widths : list of int
+        Number of features of each view that is present.
+    dtype : float32 or float64
+        Number type that coding uses for these samples.
+    largest : float or None
+        Largest absolute value of all samples; None if they have not all been read yet.
+    view_names : tuple of str, or None
+    """
+
+    sizes: list[int]
+    present: list[int]
+    n_views: int
+    widths: list[int]
+    dtype: np.dtype[Any]
+    largest: float | None = None
+    view_names: tuple[str, ...] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows in all blocks."""
+        return sum(self.sizes)
+
+    @abstractmethod
+    def load(self, pieces: Iterable[Piece]) -> Iterator[Loaded]:
+        """Yield the pieces, in the order of their blocks, each with a function that returns its rows of all views.
+
+        Only one thread at a time may advance the iterator; several may call the functions at once.
+        """
+
+    def whole(self) -> list[Piece]:
+        """Return all blocks as pieces."""
+        return [Piece(number, 0, size) for number, size in enumerate(self.sizes)]
+
+
+class ArrayBlocks(Blocks):
+    """Arrays whose rows are read by slicing: memory maps, HDF5 datasets, Zarr arrays, mixed with arrays in memory."""
+
+    def __init__(self, given: Sequence[Any], names: Sequence[str]) -> None:
+        self.present, self.n_views = [v for v, view in enumerate(given) if view is not None], len(given)
+        views, names = [given[v] for v in self.present], [names[v] for v in self.present]
+        for view, name in zip(views, names, strict=True):
+            if len(view.shape) != 2:
+                raise ValueError(f"Expected {name} to have 2 dimensions, got shape {tuple(view.shape)}.")
+            if view.shape[1] == 0:
+                raise ValueError(f"Expected {name} to have at least one feature, got shape {tuple(view.shape)}.")
+            if view.shape[0] != views[0].shape[0]:
+                raise ValueError(
+                    f"Expected the same number of samples in every view, got {views[0].shape[0]} and {view.shape[0]}"
+                    f" ({name})."
+                )
+            check_view(np.empty((0, int(view.shape[1])), view.dtype), name)
+        self.views, self.names = views, names
+        self.widths = [int(view.shape[1]) for view in views]
+        self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in views])
+        n, rows = int(views[0].shape[0]), block_rows(views)
+        self.sizes = [min(rows, n - start) for start in range(0, n, rows)]
+        self._rows = rows
+        if not any(np.dtype(view.dtype).kind == "f" for view in views):
+            self.largest = 0.0  # integers are never so large that samples need scaling
+
+    @classmethod
+    def of(cls, present: Sequence[int], views: Sequence[Any], n_views: int) -> ArrayBlocks:
+        """Return blocks of checked arrays in memory."""
+        given: list[Any] = [None] * n_views
+        for v, view in zip(present, views, strict=True):
+            given[v] = view
+        return cls(given, [f"view {v}" for v in range(n_views)])
+
+    def load(self, pieces: Iterable[Piece]) -> Iterator[Loaded]:
+        """Yield the pieces; the function of a piece reads it."""
+        for piece in pieces:
+            yield piece, functools.partial(self._read, piece)
+
+    def _read(self, piece: Piece) -> list[Array]:
+        first = piece.block * self._rows
+        return [
+            self._read_view(view, name, first + piece.start, first + piece.stop, piece.block)
+            for view, name in zip(self.views, self.names, strict=True)
+        ]
+
+    @staticmethod
+    def _read_view(view: Any, name: str, start: int, stop: int, block: int) -> Array:
+        try:
+            if isinstance(view, np.memmap):
+                _check_length(view)
+            rows = view[start:stop]
+            if isinstance(view, np.memmap):
+                rows = np.array(rows)  # a copy, so that the pages of the file can be released at once
+                _forget(view, start, stop)
+            rows = np.asarray(rows)
+        except Exception as error:
+            raise OSError(f"Could not read chunk {block} (samples {start} to {stop - 1}) of {name}: {error}") from error
+        if rows.shape != (stop - start, view.shape[1]):
+            raise OSError(
+                f"Expected chunk {block} of {name} to have shape {(stop - start, view.shape[1])}, got {rows.shape}."
+                " Is the file being written?"
+            )
+        return rows
+
+
+def block_rows(views: Sequence[Any]) -> int:
+    """Return the rows of a block: whole chunks of the storage, within BLOCK_ROWS and BLOCK_BYTES if they fit."""
+    bytes_per_row: int = sum(int(view.shape[1]) * np.dtype(view.dtype).itemsize for view in views)
+    wanted = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(bytes_per_row, 1)))
+    stored: int = max((int(chunks[0]) for view in views if (chunks := getattr(view, "chunks", None))), default=1)
+    return stored * max(1, wanted // stored)
+
+
+def _check_length(view: np.memmap[Any, Any]) -> None:
+    """Raise if the file of a memory map has become shorter; reading past its end would kill the process."""
+    file = getattr(view, "_mmap", None)
+    if file is not None and view.offset is not None:
+        needed = view.offset - view.offset % mmap.ALLOCATIONGRANULARITY + len(file)
+        if file.size() < needed:
+            raise OSError(f"its file has {file.size()} bytes, {needed} are needed; it was truncated")
+
+
+def _forget(view: np.memmap[Any, Any], start: int, stop: int) -> None:
+    """Release the pages of these rows; otherwise they count as memory of this process."""
+    file = getattr(view, "_mmap", None)
+    if file is None or not view.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    first = view.ctypes.data - np.frombuffer(file, np.uint8).ctypes.data
+    begin, end = first + start * view.strides[0], first + stop * view.strides[0]
+    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE  # a page that also holds a neighbouring row stays
+    end = end // mmap.PAGESIZE * mmap.PAGESIZE
+    if view.mode == "r" and end > begin:  # not pages of a writable map: changes might be lost
+        with suppress(ValueError, OSError):
+            file.madvise(mmap.MADV_DONTNEED, begin, end - begin)
+
+
+class _Chunks(Blocks):
+    """Chunks that the user's code provides; only one thread at a time calls that code.
+
+    `fresh` means that every chunk has memory of its own. Otherwise a chunk is copied when it is read: the user's code
+    may write the next chunk into the same memory while a thread still works on this one.
+    """
+
+    def __init__(self, *, single: bool, fresh: bool, view_names: Sequence[str] | None) -> None:
+        self._single, self._fresh, self._known_names = single, fresh, view_names
+        sizes, kinds, largest = [], [], 0.0
+        for number, chunk in self._chunks(range(1 << 62)):
+            views = self._check(number, chunk)
+            sizes.append(views[0].shape[0])
+            kinds.append(np.empty((0, 0), common_dtype(views)))
+            largest = float(np.maximum(largest, largest_number(views)))
+            del chunk, views
+        if not sizes:
+            raise ValueError("Expected at least one chunk of samples, got none.")
+        self.sizes, self.largest = sizes, largest
+        self.dtype = common_dtype(kinds)
+
+    @abstractmethod
+    def _chunks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the contents of each wanted chunk; `wanted` is in ascending order."""
+
+    def _check(self, number: int, chunk: Any) -> list[Array]:
+        """Return the views of a chunk; raise unless they match those of the first chunk."""
+        name = f"chunk {number}"
+        if self._single and isinstance(chunk, list | tuple) and len(chunk) == 1 and np.ndim(chunk[0]) == 2:
+            chunk = chunk[0]
+        if not self._single:
+            chunk = self._list_chunk(chunk, name)
+        parts = [chunk] if self._single else list(chunk)
+        present = [v for v, part in enumerate(parts) if part is not None]
+        views = [check_view(parts[v], name if self._single else f"{name}[{v}]") for v in present]
+        if not views:
+            raise ValueError(f"Expected {name} to hold at least one view, got none.")
+        widths, rows = [view.shape[1] for view in views], [view.shape[0] for view in views]
+        if len(set(rows)) != 1:
+            raise ValueError(f"Expected the same number of samples in every view of {name}, got {rows}.")
+        if min(widths) == 0:
+            raise ValueError(f"Expected every view of {name} to have at least one feature, got {widths}.")
+        if not hasattr(self, "widths"):
+            self.present, self.n_views, self.widths = present, len(parts), widths
+        if (present, len(parts)) != (self.present, self.n_views):
+            raise ValueError(
+                f"Expected views {self.present} of {self.n_views} in {name}, as in chunk 0, got {present} of"
+                f" {len(parts)}."
+            )
+        if widths != self.widths:
+            raise ValueError(f"Expected views of {self.widths} features in {name}, as in chunk 0, got {widths}.")
+        return views
+
+    def _list_chunk(self, chunk: Any, name: str) -> Any:
+        """Return the views of a chunk as a list; views given by name are in the order of the first chunk."""
+        own = view_names(chunk)
+        if self._known_names == ():  # nothing is known before the first chunk
+            self._known_names = own
+        if own is not None and self._known_names is not None:
+            self.view_names = tuple(self._known_names)
+        chunk = list_views(chunk, self._known_names, name=name)
+        if not isinstance(chunk, list | tuple):
+            raise TypeError(
+                f"Expected {name} to be a list of arrays, one per view, or a dict of them by name, got"
+                f" {type(chunk).__name__}."
+            )
+        return chunk
+
+    def load(self, pieces: Iterable[Piece]) -> Iterator[Loaded]:
+        """Yield the pieces; they are read here, and their functions only return the rows."""
+        wanted = {piece.block: piece for piece in pieces}
+        for number, chunk in self._chunks(sorted(wanted)):
+            piece = wanted.pop(number)
+            views = self._check(number, chunk)
+            if views[0].shape[0] != self.sizes[number]:
+                raise ValueError(
+                    f"Expected chunk {number} to have {self.sizes[number]} samples, as it had before, got"
+                    f" {views[0].shape[0]}. Chunks must be the same in every pass."
+                )
+            rows = [np.array(view[piece.start : piece.stop], copy=None if self._fresh else True) for view in views]
+            del chunk, views  # release the chunk now, and its rows before the next chunk is read
+            yield piece, functools.partial(list, rows)
+            del rows
+        if wanted:
+            raise ValueError(
+                f"Expected {len(self.sizes)} chunks, as before, but chunk {min(wanted)} is missing now. Chunks must be"
+                " the same in every pass; a callable must return a fresh iterator each time."
+            )
+
+
+class SequenceBlocks(_Chunks):
+    """Chunks with random access: an object with a length and ``__getitem__``."""
+
+    def __init__(self, chunks: Any, *, single: bool, view_names: Sequence[str] | None = ()) -> None:
+        self._sequence = chunks
+        super().__init__(single=single, fresh=isinstance(chunks, list | tuple), view_names=view_names)
+
+    def _chunks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        n_chunks = len(self._sequence)
+        for number in wanted:
+            if number >= n_chunks:
+                return
+            try:
+                chunk = self._sequence[number]
+            except Exception as error:
+                raise OSError(f"Could not read chunk {number}: {error}") from error
+            yield number, chunk
+            del chunk
+
+
+class ReplayedBlocks(_Chunks):
+    """Chunks in sequence: a callable that returns a fresh iterator over them."""
+
+    def __init__(
+        self, make: Callable[[], Iterable[Any]], *, single: bool, view_names: Sequence[str] | None = ()
+    ) -> None:
+        self._make = make
+        super().__init__(single=single, fresh=False, view_names=view_names)
+
+    def _chunks(self, wanted: Iterable[int]) -> Iterator[tuple[int, Any]]:
+        numbers = iter(wanted)
+        number = next(numbers, None)
+        place = 0
+        made = self._make()
+        if not isinstance(made, Iterable):
+            raise TypeError(f"Expected the callable to return an iterator over chunks, got {type(made).__name__}.")
+        chunks = iter(made)
+        while number is not None:
+            try:
+                chunk = next(chunks)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise OSError(f"Could not read chunk {place}: {error}") from error
+            if place == number:
+                yield number, chunk
+                number = next(numbers, None)
+            del chunk
+            place += 1
+
+
+def is_stored(value: object) -> bool:
+    """Return whether an array is on disk and read by slices (Zarr, HDF5, a large memory map), not in memory."""
+    if isinstance(value, np.ndarray):
+        return isinstance(value, np.memmap) and value.nbytes >= LARGE_BYTES
+    return all(hasattr(value, name) for name in ("shape", "dtype", "chunks", "__getitem__"))
+
+
+def kind_of_blocks(value: object, *, single: bool) -> Literal["arrays", "sequence", "callable"] | None:
+    """Return how samples in blocks are given, without reading any; None for arrays in memory."""
+    if single and is_stored(value):
+        return "arrays"
+    if callable(value):
+        return "callable"
+    if not isinstance(value, list | tuple):
+        plain = isinstance(value, np.ndarray | str | bytes | dict) or hasattr(value, "__array__")
+        sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not hasattr(value, "shape")
+        return "sequence" if sequence and not plain else None
+    if not single and any(is_stored(entry) for entry in value):
+        return "arrays"
+    return "sequence" if value and all(_is_chunk(entry, single=single) for entry in value) else None
+
+
+def find_blocks(value: Any, *, single: bool, name: str, view_names: Sequence[str] | None = ()) -> Blocks | None:
+    """Return blocks for samples that are not in memory; None for arrays in memory."""
+    kind = kind_of_blocks(value, single=single)
+    if kind == "callable":
+        return ReplayedBlocks(value, single=single, view_names=view_names)
+    if kind == "sequence":
+        return SequenceBlocks(value, single=single, view_names=view_names)
+    if kind is None:
+        return None
+    given, names = ([value], [name]) if single else (list(value), [f"{name}[{v}]" for v in range(len(value))])
+    views = [x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(given, names, strict=True)]
+    return ArrayBlocks(views, names)
+
+
+def _is_chunk(entry: object, *, single: bool) -> bool:
+    """Return whether an entry is a chunk, not a view: a chunk of several views is a list of 2-D arrays or a dict."""
+    if single:
+        return isinstance(entry, np.ndarray) and entry.ndim == 2
+    if isinstance(entry, Mapping | Views):
+        return True
+    tables = [table for table in entry if table is not None] if isinstance(entry, list | tuple) else []
+    return len(tables) > 0 and np.ndim(tables[0]) == 2

@@ -1,0 +1,126 @@
+"""Samples in memory: arrays, whose rows can be read in any order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..coding.coder import Coder, Recipe, warn_if_unreached
+from ..coding.passes import encode, sum_codes
+from ..coding.results import Coded, PassSums
+from ..coding.samples import Samples
+from ..files.codes import CodeFile
+from ..foundation.arrays import Array, Floats, common_dtype, largest_number, multiply
+from ..parallel.jobs import Threads
+from .block_work import EVERYTHING, Wanted
+from .blocked import Blocked
+from .blocks import ArrayBlocks
+from .interface import Data, Portion
+from .order import Order
+
+
+class InMemory(Data):
+    """Samples in memory: checked arrays of the views that are present.
+
+    Parameters
+    ----------
+    views : list of arrays
+    present : list of int, optional
+        Numbers of these views; 0, 1 and so on if left out.
+    n_views : int, optional
+        Number of all views, present or not.
+    """
+
+    all_held = True
+
+    def __init__(self, views: list[Array], present: list[int] | None = None, n_views: int | None = None) -> None:
+        self.views = views
+        self.n_samples = int(views[0].shape[0])
+        self.present = list(range(len(views))) if present is None else present
+        self.n_views = len(views) if n_views is None else n_views
+        self.widths = [int(view.shape[1]) for view in views]
+        self.dtype = common_dtype(views)
+
+    def largest(self, threads: Threads) -> float:
+        """Return the largest absolute value of all samples."""
+        return largest_number(self.views)
+
+    def scaled(self, scale: float) -> InMemory:
+        """Return the same samples multiplied by a power of two: a copy, unless the factor is 1."""
+        if scale == 1:
+            return self
+        scaled = InMemory(multiply(self.views, scale, self.dtype), self.present, self.n_views)
+        scaled.scale = self.scale * scale
+        scaled.view_names, scaled.feature_names = self.view_names, self.feature_names
+        return scaled
+
+    def mean_energies(self, threads: Threads) -> list[float]:
+        """Return the mean squared norm of the samples of each view."""
+        return [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in self.views]
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return random samples, drawn without replacement."""
+        chosen = rng.permutation(self.n_samples)[:count]
+        return [np.asarray(view[chosen], np.float64) for view in self.views]
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw a random order of the samples."""
+        return Order.random(self.n_samples, rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[Order, int]:
+        """Return the next `size` samples of the order."""
+        return order.slice(place, size), place + size
+
+    def sum_codes(
+        self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
+    ) -> PassSums:
+        """Run a pass; threads share the rows."""
+        explained = None if wanted.targets is None else self.samples(portion, wanted.targets)
+        return sum_codes(
+            recipe.coder(threads.count, threads.cancel),
+            self.samples(portion, wanted.sources),
+            threads.count,
+            n_worst=wanted.n_worst,
+            targets=explained,
+            cancel=threads.cancel,
+        )
+
+    def energies(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> tuple[float, Floats]:
+        """Return the weighted squared residual of all samples, and the squared norm of each view that is coded."""
+        views = [self.views[i] for i in sources]
+        coded = self._encode(recipe, views, threads)[1]
+        energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+        return float(coded.energy.sum()), energies
+
+    def samples(self, portion: Portion | None, chosen: Sequence[int] | None = None) -> Samples:
+        """Return the rows of a portion, of all views or of the chosen ones."""
+        if isinstance(portion, list):
+            raise TypeError("Expected rows of arrays in memory, got pieces of blocks.")
+        views = self.views if chosen is None else [self.views[v] for v in chosen]
+        return Samples(views, self.dtype, portion)
+
+    def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[csr_array]:
+        """Return the codes; warn if some samples did not reach the tolerance."""
+        coder, coded = self._encode(recipe, [self.views[i] for i in sources], threads)
+        return coded.as_csr(coder.n_atoms)
+
+    @staticmethod
+    def _encode(recipe: Recipe, views: list[Array], threads: Threads) -> tuple[Coder, Coded]:
+        coder = recipe.coder(threads.count, threads.cancel)
+        coded = encode(coder, Samples(views, recipe.dtype), threads.count, cancel=threads.cancel)
+        warn_if_unreached(coder.count_unreached(coded), coded.status.size, coder.tol, stacklevel=6)
+        return coder, coded
+
+    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> Array:
+        """Return codes @ atoms."""
+        return np.asarray(self.codes(recipe, sources, threads)[0] @ atoms)
+
+    def write_codes(
+        self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
+    ) -> CodeFile:
+        """Write the codes block by block, so that they need not fit in memory."""
+        blocks = ArrayBlocks.of(self.present, self.views, self.n_views)
+        return Blocked(blocks).write_codes(recipe, sources, out, threads)

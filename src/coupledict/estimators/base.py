@@ -1,0 +1,256 @@
+"""The base class of all learners: calls the engine, stores the fitted state, and uses it."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import Any, Self, overload
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..coding.rule import CodingRule
+from ..data.interface import Data
+from ..data.memory import InMemory
+from ..files.codes import CodeFile, check_new
+from ..files.state import ModelState, make_estimator, plain_parameters
+from ..foundation.arrays import Array, Floats
+from ..foundation.checks import make_generator
+from ..foundation.progress import Callback, Record
+from ..foundation.views import ViewsLike, check_view
+from ..learning import engine
+from ..learning.checkpoint import Checkpoint, read_checkpoint
+from ..learning.fitted import FittedDictionaries
+from ..learning.predictors import Predictors
+from ..learning.running_sums import RunningSums
+from ..learning.settings import LearningSettings
+from ..parallel.jobs import Threads, count_jobs
+from .display import PicturedMixin
+from .keeping import keep_fitted
+from .running import RunMixin
+from .saving import SavedMixin, describe_names, restore_names
+from .tables import Codes, CodesMixin
+from .verbose import watched
+
+
+class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseEstimator):  # type: ignore[misc]
+    """A learner: parameters in, fitted dictionaries out.
+
+    Subclasses define how their parameters become settings (`_settings`), how fitted dictionaries become attributes
+    (`_show`), and back (`_fitted`).
+    """
+
+    history_: list[Record]
+    n_iter_: int
+    _running: RunningSums | None = None
+
+    @abstractmethod
+    def _settings(self) -> LearningSettings:
+        """Return the checked parameters."""
+
+    @abstractmethod
+    def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
+        """Return the attributes for fitted dictionaries, except those that all learners have."""
+
+    @property
+    @abstractmethod
+    def _fitted(self) -> FittedDictionaries:
+        """The fitted state, collected from the attributes."""
+
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong, or that do not work together."""
+        self._settings()
+        self._check_run()
+
+    @property
+    def _rule(self) -> CodingRule:
+        """The coding rule, from the parameters as they are now."""
+        return self._settings().rule
+
+    def _threads(self) -> Threads:
+        return Threads(count_jobs(self.n_jobs))
+
+    def _names(self, data: Data) -> dict[str, Any]:
+        """Return the attributes for the names of views and features; None for those to be absent."""
+        return {}
+
+    def _keep(self, fitted: FittedDictionaries, names: dict[str, Any] | None = None) -> None:
+        """Set the fitted attributes in one step, so that an interrupt cannot split it. `names` come from `_names`."""
+        names = {} if names is None else names
+        common = {"history_": fitted.history, "n_iter_": fitted.n_iter, "_running": fitted.running}
+        keep_fitted(self, common | names | self._show(fitted, names))
+
+    def _collect(
+        self, components: list[Array], weights: Floats, predictors: Predictors | None = None
+    ) -> FittedDictionaries:
+        """Return the fitted state. Only `components_` must exist, so they may also have been set by hand."""
+        history, n_iter = getattr(self, "history_", []), getattr(self, "n_iter_", 0)
+        return FittedDictionaries(components, weights, history, n_iter, predictors or {}, self._running)
+
+    def _ridge_alpha(self) -> float | None:
+        """Return the penalty of the refitted dictionaries for prediction; None if there are to be none."""
+        return None
+
+    def _learn(
+        self,
+        data: Data,
+        *,
+        threads: Threads | None = None,
+        callback: Callback | None = None,
+        go_on_from: list[Array] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 1,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Fit to opened samples. Ensembles pass their own threads and callback."""
+        self._check_run()
+        settings, name, parameters = self._settings(), type(self).__name__, plain_parameters(self)
+        if checkpoint is None and checkpoint_every != 1:
+            raise ValueError(
+                f"Expected a name for the checkpoint with checkpoint_every={checkpoint_every!r}, got checkpoint=None."
+            )
+        names = self._names(data)
+        facts = describe_names(names)
+        writer = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, name, parameters, facts)
+        saved = None if resume is None else read_checkpoint(resume, name, parameters)
+        with watched(self.verbose, name, self.callback if callback is None else callback) as told:
+            fitted = engine.fit(
+                data,
+                settings,
+                self._threads() if threads is None else threads,
+                ridge_alpha=self._ridge_alpha(),
+                go_on_from=go_on_from,
+                saved=saved,
+                checkpoint=writer,
+                callback=told,
+            )
+        self._keep(fitted, names)
+
+    def _learn_batch(self, batch: InMemory, forgetting: float = 0.0) -> None:
+        """Learn from one more batch, starting from the present state."""
+        self._check_run()
+        settings, threads = self._settings(), self._threads()
+        known = self._fitted if hasattr(self, "components_") else None
+        names = self._names(batch) if known is None else {}
+        if known is None or known.running is None:
+            rng = make_generator(self.random_state)
+            known = engine.begin_batches(batch, settings, threads, rng, known)
+        self._keep(engine.learn_batch(known, batch.views, settings, threads, forgetting=forgetting), names)
+
+    @abstractmethod
+    def _open_batch(self, X: Any) -> InMemory:
+        """Return the samples of a batch; raise unless they are in memory and match earlier batches."""
+
+    def _forgetting(self) -> float:
+        """Return the share of the running sums that each batch removes."""
+        return 0.0
+
+    def partial_fit(self, X: ViewsLike, y: object = None) -> Self:
+        """Learn from one more batch of samples.
+
+        Atoms are updated from running sums over the batches, as in :class:`coupledict.OnlineDictionaryLearning`;
+        parameters that describe passes over the samples, such as `max_iter`, `schedule` and `update`, are not used.
+        After `fit` it starts from the dictionaries learned there. The refitted dictionaries of `predict` are dropped,
+        because they belong to the former dictionaries.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or list or dict of such arrays
+            The batch: arrays in memory; all views must be present.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._learn_batch(self._open_batch(X), self._forgetting())
+        return self
+
+    @abstractmethod
+    def _open(self, X: Any) -> Data:
+        """Return samples that a user gave as :class:`Data`; some of several views may be absent."""
+
+    def _list(self, X: Any) -> Any:
+        """Return the views of samples as a list, if there are several."""
+        return X
+
+    @overload
+    def transform(self, X: ViewsLike) -> Codes: ...
+    @overload
+    def transform(self, X: ViewsLike, *, out: str | os.PathLike[str]) -> CodeFile: ...
+    def transform(self, X: ViewsLike, *, out: str | os.PathLike[str] | None = None) -> Codes:
+        """Code samples.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or list or dict of such arrays
+            The samples, in memory or not, as in `fit`. Of several views, None stands for an absent one; a dict may
+            leave it out.
+        out : path, optional
+            Write the codes there, part by part, so that they need not fit in memory: to a Zarr group if the name ends
+            in ``.zarr``, otherwise to a folder of ``.npz`` parts. The name appears when all parts are written.
+
+        Returns
+        -------
+        csr_array, or array if ``sparse_output=False``, of shape (n_samples, n_components)
+            Or a table, if ``set_output`` says so. With ``coupling="support"``, a list of arrays, one for each given
+            view. With `out`, a :class:`coupledict.CodeFile`. For Dask arrays, a Dask array with such chunks.
+        """
+        check_is_fitted(self)
+        rule, threads = self._rule, self._threads()
+        if out is not None:
+            check_new(out)  # before the samples are read
+            return self._fitted.write_codes(self._open(X), rule, out, threads)
+        self._check_container()
+        codes = self._fitted.codes(self._open(X), rule, threads)
+        contained: Codes = self._contained(codes[0] if rule.coupling == "code" else codes, self._list(X))
+        return contained
+
+    def score(self, X: ViewsLike, y: object = None) -> float:
+        """Return the share of the squared norm of samples, weighted over the views, that their codes explain.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or list or dict of such arrays
+            As in `transform`.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        float
+            1 if the codes explain the samples completely.
+        """
+        check_is_fitted(self)
+        return self._fitted.explained(self._open(X), self._rule, self._threads())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "components_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _to_state(self) -> ModelState:
+        tensors, facts = self._fitted.tensors_and_facts()
+        return ModelState.of(self, tensors, **facts, **describe_names(vars(self)))
+
+    @classmethod
+    def _from_state(cls, state: ModelState) -> Any:
+        learner = make_estimator(cls, state.parameters)
+        fitted = FittedDictionaries.from_state(state, learner._settings())
+        learner._keep(fitted)
+        restore_names(learner, state.facts)
+        return learner
+
+
+def rebuild(codes: Any, atoms: Array) -> Array:
+    """Return codes @ atoms as an array."""
+    table: Any = codes if issparse(codes) else check_view(codes, "codes")
+    if table.ndim != 2 or table.shape[1] != atoms.shape[0]:
+        raise ValueError(f"Expected codes of shape (n_samples, {atoms.shape[0]}), got {table.shape}.")
+    return np.asarray(table @ atoms)

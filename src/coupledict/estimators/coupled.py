@@ -1,0 +1,263 @@
+"""Coupled dictionary learning as an estimator: learns one dictionary per view."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, Self
+
+from ..coding.rule import Coupling, Pursuit
+from ..foundation.progress import Callback
+from ..foundation.views import ViewsLike
+from ..learning.schedule import Growth, Schedule
+from ..learning.settings import LearningSettings, Normalize, ViewWeights
+from ..learning.start import Init
+from ..learning.unused import UnusedAtoms
+from ..learning.updates import UpdateName
+from .opening import open_all_views
+from .several_views import SeveralViews
+
+#: Parameters with which :class:`CoupledDictionaryLearning` is exactly Algorithm 1 of the paper: the sequential update,
+#: the linear schedule, the cosine start, and the mean residual for unused atoms.
+PAPER: dict[str, Any] = {
+    "update": "sequential",
+    "schedule": "linear",
+    "growth": None,
+    "init": "dct",
+    "unused_atoms": "mean",
+    "normalize": "views",
+    "coupling": "code",
+    "pursuit": "omp",
+    "view_weights": None,
+    "predictor": "dictionary",
+}
+
+
+class CoupledDictionaryLearning(SeveralViews):
+    """Learn dictionaries for two or more views of the same samples, so that one sparse code explains all views.
+
+    Minimises, over dictionaries ``D_v`` and codes ``C`` with at most T nonzeros per sample::
+
+        sum_v w_v * ||X_v - C @ D_v||_F^2
+
+    by alternating joint sparse coding of the samples with an update of the atoms. The default updates atoms from sums
+    over the codes (``A = C.T @ C``, ``B_v = C.T @ X_v``), in passes over more and more samples; it reaches the error of
+    the paper's method many times sooner. ``CoupledDictionaryLearning(**PAPER)`` is the paper's Algorithm 1 [1]_.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of atoms in each dictionary. If left out, four times the features of the largest view, but at most 256
+        unless that view has more features.
+    n_nonzero_coefs : int, optional
+        At most this many atoms per sample (the paper's T0); a tenth of the features if this and `tol` are left out.
+    tol : float, optional
+        Stop coding a sample when its squared joint residual is at most `tol` (the paper's epsilon, a squared norm).
+    max_iter : int, default=30
+        Number of passes over the samples; with growing samples the early passes use only a part of them.
+    schedule : {"auto", "linear", "half", "constant"}, callable or list of int, default="auto"
+        Maximal number of atoms per sample, for each iteration. ``"linear"`` rises from 1 to the limit (the paper's
+        section II-C), ``"half"`` does so in the first half of the iterations. ``"auto"`` is ``"half"`` with growing
+        samples and ``"linear"`` without, but ``"constant"`` if `tol` is given, because then the rise makes the result
+        worse. A callable gets ``(iteration, max_iter, limit)`` and returns the number.
+    growth : {"auto", None} or callable, default="auto"
+        Number of samples that each pass uses. With ``update="statistics"``, ``"auto"`` grows geometrically from a
+        fiftieth of the samples to all, in slices spread over all samples. None uses all samples in every pass, and so
+        does ``"auto"`` with the other updates. A callable gets ``(iteration, max_iter, n_samples)`` and returns the
+        number.
+    update : {"statistics", "sequential", "ksvd", "mod"}, default="statistics"
+        How atoms are updated: ``"statistics"`` from sums over the codes, which stay fixed; ``"sequential"`` by the
+        paper's rank-1 update, which also updates coefficients and residuals atom by atom (eq. 12-15); ``"ksvd"`` by
+        exact K-SVD; ``"mod"`` by the method of optimal directions.
+    pursuit : {"omp", "ols", "lasso"}, default="omp"
+        As in :func:`coupledict.sparse_encode`. ``"lasso"`` needs `alpha`; `n_nonzero_coefs` and `tol` must be left out.
+    alpha : float, optional
+        Penalty of ``pursuit="lasso"``, as in :func:`coupledict.sparse_encode`.
+    init : {"auto", "dct", "samples", "random"} or list of arrays, default="auto"
+        Dictionaries to start from. ``"auto"`` is the cosine dictionary if all views are square patches of one size and
+        either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
+        start in its case.
+    normalize : {"views", "joint"}, default="views"
+        Whether an atom has norm 1 in each view (the paper), or over all views together, weighted.
+    coupling : {"code", "support"}, default="code"
+        ``"code"``: one code for all views (the paper). ``"support"``: the same atoms in all views, but coefficients of
+        its own for each view (simultaneous OMP); `transform` then returns a list of codes.
+    view_weights : "balanced" or list of float, optional
+        Weights ``w_v``; 1 if left out. ``"balanced"`` is 1 over the mean squared norm of each view, so that all views
+        count equally.
+    unused_atoms : {"keep", "late", "worst", "mean"}, default="keep"
+        What happens to atoms that no sample used. ``"keep"``: nothing. ``"worst"``: the worst represented samples
+        replace them, in all iterations but the last. ``"late"``: the same, but only in the second half of the
+        iterations. ``"mean"``: the mean residual replaces them (the paper's rule; only with ``update="sequential"`` or
+        ``"ksvd"``). With the default update and start hardly any atom is unused, and the rules do equally well.
+    constant_atom : bool, default=False
+        Whether the first atom is constant in each view (DC) and stays so.
+    predictor : {"ridge", "dictionary"}, default="ridge"
+        How `predict` computes a view from codes of the others. ``"ridge"``: by a dictionary fitted after learning, by
+        ridge regression of each view on codes of the other views alone. ``"dictionary"``: by the learned dictionary.
+        With ``coupling="support"`` there is no common code to predict from.
+    ridge_alpha : float, default=1e-3
+        Penalty of that ridge regression, relative to the mean of the diagonal of ``C.T @ C``.
+    sparse_output : bool, default=True
+        Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
+    stop_tol : float, default=0
+        Stop early when the objective falls by less than this share from one full pass to the next; 0 never stops early.
+    warm_start : bool, default=False
+        Whether to start from the dictionaries of the previous fit.
+    n_jobs : int, optional
+        Number of threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
+    random_state : int, RandomState, Generator or None
+        Determines the order of samples and random starts. The same integer gives the same result, to the last bit.
+    verbose : int, default=0
+        1 shows each iteration: as a progress bar on a terminal, as lines elsewhere.
+    callback : callable, optional
+        Called after each iteration with a :class:`coupledict.LearningProgress`: `completed` and `total` (iterations),
+        `components` and `history`. If it returns a true value, the fit stops and keeps what was learned so far.
+
+    Attributes
+    ----------
+    components_ : list of arrays of shape (n_components, n_features_v)
+        The dictionaries. Atoms are rows; atom t of one view belongs to atom t of the others. If views were given by
+        name, ``components_["name"]`` is the dictionary of that view.
+    view_weights_ : array of shape (n_views,)
+        The weights that were used.
+    history_ : list of dict
+        For each iteration: ``seconds`` since the fit began (without callbacks), ``limit``, ``n_samples``,
+        ``mean_nonzeros``, ``objective`` (the weighted squared error of the codes, with the dictionaries that they were
+        computed with), ``error`` (its square root divided by n_samples, as the paper plots it), ``rms`` (the square
+        root of its mean over the samples), ``view_errors`` (``error`` of each view, not weighted), ``unused`` (the
+        number of atoms that no sample used).
+    n_iter_ : int
+        Number of iterations that were done.
+    predictors_ : dict
+        For each tuple of source views, the refitted dictionaries that `predict` uses: a dict from the number of the
+        target view to its dictionary.
+    n_features_in_ : list of int
+        Number of features of each view.
+    view_names_in_ : tuple of str
+        Names of the views; only set if they were given by name.
+    view_feature_names_in_ : list of arrays of str, or None
+        Names of the features of each view, None for a view without; only set if a view was a table with such names.
+
+    See Also
+    --------
+    DictionaryLearning : The same for a single view.
+    OnlineDictionaryLearning : Learning from batches that arrive one after the other.
+
+    References
+    ----------
+    .. [1] F. G. Veshki and S. A. Vorobyov, "A Fast Dictionary Learning Method for Coupled Feature Space Learning",
+       IEEE Signal Processing Letters 26(10), 2019. doi:10.1109/LSP.2019.2934045
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict import CoupledDictionaryLearning
+    >>> rng = np.random.default_rng(0)
+    >>> sources = rng.standard_normal((500, 4)) * (rng.random((500, 4)) < 0.5)
+    >>> views = [sources @ rng.standard_normal((4, 6)), sources @ rng.standard_normal((4, 9))]
+    >>> learner = CoupledDictionaryLearning(8, n_nonzero_coefs=4, random_state=0).fit(views)
+    >>> codes = learner.transform([views[0], None])
+    >>> codes.shape
+    (500, 8)
+    >>> predicted = learner.predict([views[0], None], view=1)
+    >>> bool(np.mean((predicted - views[1]) ** 2) < 0.1 * np.mean(views[1] ** 2))
+    True
+
+    Views may have names:
+
+    >>> learner = learner.fit({"left": views[0], "right": views[1]})
+    >>> learner.components_["right"].shape
+    (8, 9)
+    >>> learner.predict({"left": views[0]}, view="right").shape
+    (500, 9)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        max_iter: int = 30,
+        schedule: Schedule = "auto",
+        growth: Growth = "auto",
+        update: UpdateName = "statistics",
+        pursuit: Pursuit = "omp",
+        alpha: float | None = None,
+        init: Init = "auto",
+        normalize: Normalize = "views",
+        coupling: Coupling = "code",
+        view_weights: ViewWeights = None,
+        unused_atoms: UnusedAtoms = "keep",
+        constant_atom: bool = False,
+        predictor: Literal["ridge", "dictionary"] = "ridge",
+        ridge_alpha: float = 1e-3,
+        sparse_output: bool = True,
+        stop_tol: float = 0.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self._set_run(n_jobs, random_state, verbose, callback)
+        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.tol = tol
+        self.max_iter, self.schedule, self.growth = max_iter, schedule, growth
+        self.update, self.unused_atoms, self.stop_tol = update, unused_atoms, stop_tol
+        self.pursuit, self.alpha, self.coupling = pursuit, alpha, coupling
+        self.init, self.constant_atom, self.warm_start = init, constant_atom, warm_start
+        self.normalize, self.view_weights = normalize, view_weights
+        self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output
+
+    def _settings(self) -> LearningSettings:
+        return LearningSettings.checked(
+            **self._shared_settings(),
+            schedule=self.schedule,
+            growth=self.growth,
+            update=self.update,
+            unused_atoms=self.unused_atoms,
+            stop_tol=self.stop_tol,
+        )
+
+    def fit(
+        self,
+        X: ViewsLike,
+        y: object = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 1,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the dictionaries.
+
+        Parameters
+        ----------
+        X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
+            The views; row i of each belongs to the same sample. :class:`coupledict.views.Views` wraps such a list or
+            dict for tools that split samples; tables of pandas and polars are accepted as arrays with names. Samples
+            that do not fit in memory can be Zarr, HDF5 or memory-mapped arrays, a sequence of chunks (each a list or
+            dict of arrays, one per view), a callable that returns a fresh iterator over such chunks, or Dask arrays,
+            which the current ``distributed.Client`` processes. All of these need ``update="statistics"`` or ``"mod"``,
+            and are read once per iteration, and once before the first.
+        y : ignored
+            Accepted for pipelines.
+        checkpoint : path, optional
+            File for the state of the fit, from which it can be resumed. It is always replaced completely.
+        checkpoint_every : int, default=1
+            Number of iterations from one checkpoint to the next.
+        resume : path, optional
+            Checkpoint to resume from, with the same parameters and samples. The result is the same as without the
+            interruption, to the last bit.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        data = open_all_views(X)
+        go_on_from = list(self.components_) if self.warm_start and hasattr(self, "components_") else None
+        self._learn(
+            data, go_on_from=go_on_from, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume
+        )
+        return self

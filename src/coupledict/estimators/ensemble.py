@@ -1,0 +1,64 @@
+"""Several learners of one class, fitted in parallel: the ensembles of the tasks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ..data.interface import Data
+from ..data.memory import InMemory
+from ..foundation.checks import make_generator
+from ..foundation.progress import Callback, Meter
+from ..learning.fitted import FittedDictionaries
+from ..parallel.cancel import CancelToken
+from ..parallel.jobs import Threads, count_jobs
+from ..parallel.ordered import in_order
+from .coupled import CoupledDictionaryLearning
+from .opening import open_all_views
+from .single import DictionaryLearning
+
+Learner = TypeVar("Learner", CoupledDictionaryLearning, DictionaryLearning)
+
+
+def seeds(random_state: object, n: int) -> list[int]:
+    """Return n seeds, for learners that differ only in their seed."""
+    return [int(seed) for seed in make_generator(random_state).integers(2**31, size=n)]
+
+
+def fit_many(
+    learners: Sequence[Learner], X: Any, n_jobs: int | None, callback: Callback | None = None
+) -> list[Learner]:
+    """Fit all learners to the same samples, as many at a time as there are threads, and return them in order.
+
+    The result is the same as fitting one after the other. `n_jobs` is for all learners together. `callback` is called
+    after each iteration of any learner; if it asks to stop, the fits end with :class:`StoppedByCallback`. An interrupt
+    ends every fit, even within an iteration, and is raised again: a task cannot use a partly learned ensemble.
+    """
+    threads = count_jobs(n_jobs)
+    n_threads = max(1, min(threads, len(learners)))
+    cancel = CancelToken()
+    meter = Meter(callback, "learning", sum(learner.max_iter for learner in learners))
+    tell = None if callback is None else lambda progress: meter.advance()
+    data: Data = InMemory([X]) if isinstance(learners[0], DictionaryLearning) else open_all_views(X)
+
+    def fit(learner: Learner) -> Learner:
+        share = Threads(threads // n_threads, CancelToken(cancel))
+        learner._learn(data, threads=share, callback=tell)
+        return learner
+
+    return list(in_order(fit, learners, n_threads, cancel, take_part=False))
+
+
+def with_jobs(learner: Learner, n_jobs: int | None) -> Learner:
+    """Return a shallow copy of a fitted learner that uses `n_jobs` threads."""
+    other = copy.copy(learner)
+    other.n_jobs = n_jobs
+    return other
+
+
+def restore_learner(fitted: FittedDictionaries, **parameters: Any) -> CoupledDictionaryLearning:
+    """Return a fitted learner with these parameters and dictionaries."""
+    learner = CoupledDictionaryLearning(**parameters)
+    learner._keep(fitted)
+    return learner

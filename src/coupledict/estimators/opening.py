@@ -1,0 +1,81 @@
+"""From the samples that users give to :class:`Data`: arrays in memory, files, streams of chunks, Dask arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..coding.encode import match_views
+from ..data.blocked import Blocked
+from ..data.blocks import find_blocks, kind_of_blocks
+from ..data.interface import Data
+from ..data.memory import InMemory
+from ..foundation.arrays import Array
+from ..foundation.views import check_views, list_views, view_names
+from .tables import feature_names
+
+
+def is_dask(value: object) -> bool:
+    """Return whether some of the views, or the only one, are given as Dask arrays."""
+    entries = value if isinstance(value, list | tuple) else [value]
+    return any(type(entry).__module__.startswith("dask.") for entry in entries)
+
+
+def is_in_memory(X: Any) -> bool:
+    """Return whether several views are given as arrays in memory, without reading any."""
+    given = list_views(X)
+    return not is_dask(given) and kind_of_blocks(given, single=False) is None
+
+
+def open_stored(given: Any, *, single: bool, names: Sequence[str] | None = ()) -> Data | None:
+    """Return samples that are not in memory as :class:`Data`; None for arrays in memory."""
+    if is_dask(given):
+        from ..distributed import DaskData  # Dask is optional
+
+        entries = given if isinstance(given, list | tuple) else [given]
+        return DaskData(entries, ["X"] if single else [f"X[{v}]" for v in range(len(entries))])
+    blocks = find_blocks(given, single=single, name="X", view_names=names)
+    return None if blocks is None else Blocked(blocks)
+
+
+def open_all_views(X: Any, names: Sequence[str] | None = ()) -> Data:
+    """Return the samples of a fit; all views must be present. `names` are the known names of the views, if any."""
+    own, given = view_names(X), list_views(X, names)
+    data = open_stored(given, single=False)
+    if data is None:
+        data = InMemory(_check_all_views(given))
+        data.feature_names = feature_names(given)
+    elif len(data.present) < data.n_views:
+        absent = min(set(range(data.n_views)) - set(data.present))
+        raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
+    if own is not None:
+        data.view_names = tuple(names) if names else own
+    return data
+
+
+def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | None) -> Data:
+    """Return samples to code over dictionaries; some views may be absent. `names` are the known names of the views."""
+    given = list_views(X, names)
+    data = open_stored(given, single=False, names=names)
+    if data is not None:
+        return data
+    present, views = match_views(given, dictionaries, single=False)
+    return InMemory(views, present, len(dictionaries))
+
+
+def _check_all_views(given: object) -> list[Array]:
+    views: list[Array] = []
+    for v, view in enumerate(check_views(given, "X", single=False)):
+        if view is None:
+            raise ValueError(f"Expected every view to be present in fit, got None for X[{v}].")
+        if view.shape[1] == 0:
+            raise ValueError(f"Expected X[{v}] to have at least one feature, got shape {view.shape}.")
+        if views and view.shape[0] != views[0].shape[0]:
+            raise ValueError(
+                "Expected the same number of samples in every view, got"
+                f" {views[0].shape[0]} and {view.shape[0]} (X[{v}])."
+            )
+        views.append(view)
+    if not views:
+        raise ValueError("Expected at least one view in X, got an empty list.")
+    return views

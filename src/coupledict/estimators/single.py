@@ -1,0 +1,207 @@
+"""Dictionary learning for a single view: the same engine, as an ordinary scikit-learn transformer."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..coding.rule import CodingRule, Pursuit
+from ..data.interface import Data
+from ..data.memory import InMemory
+from ..foundation.arrays import Array
+from ..foundation.progress import Callback
+from ..foundation.tables import name_bad_column
+from ..learning.fitted import FittedDictionaries
+from ..learning.schedule import Growth, Schedule
+from ..learning.settings import LearningSettings
+from ..learning.start import Init
+from ..learning.unused import UnusedAtoms
+from ..learning.updates import UpdateName
+from .base import DictionaryEstimator, rebuild
+from .opening import open_stored
+
+
+class DictionaryLearning(DictionaryEstimator):
+    """Learn a dictionary over which samples have sparse codes.
+
+    Minimises ``||X - C @ D||_F^2`` over a dictionary D with atoms of norm 1 and codes C with at most T nonzeros
+    per sample. It is :class:`CoupledDictionaryLearning` with a single view, as a scikit-learn transformer. With
+    ``update="sequential"`` it is approximate K-SVD [1]_, with ``"ksvd"`` it is K-SVD, with ``"mod"`` the method of
+    optimal directions. The default reaches the same error sooner.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of atoms. If left out, four times the features, but at most 256 unless there are more features.
+    n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, init, unused_atoms, constant_atom, \
+stop_tol, warm_start, n_jobs, random_state, verbose, callback
+        As in :class:`CoupledDictionaryLearning`; `init` may be one array.
+    sparse_output : bool, default=True
+        Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The dictionary; atoms are rows of norm 1.
+    history_, n_iter_
+        As in :class:`CoupledDictionaryLearning`.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Names of the features; only set if X had names.
+
+    References
+    ----------
+    .. [1] R. Rubinstein, M. Zibulevsky and M. Elad, "Efficient Implementation of the K-SVD Algorithm using Batch
+       Orthogonal Matching Pursuit", Technical Report CS-2008-08, Technion, 2008.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from coupledict import DictionaryLearning
+    >>> X = load_digits().data
+    >>> learner = DictionaryLearning(128, n_nonzero_coefs=6, random_state=0).fit(X)
+    >>> learner.score(X) > 0.95
+    True
+    """
+
+    components_: Array
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero_coefs: int | None = None,
+        tol: float | None = None,
+        max_iter: int = 30,
+        schedule: Schedule = "auto",
+        growth: Growth = "auto",
+        update: UpdateName = "statistics",
+        pursuit: Pursuit = "omp",
+        alpha: float | None = None,
+        init: Init = "auto",
+        unused_atoms: UnusedAtoms = "keep",
+        constant_atom: bool = False,
+        sparse_output: bool = True,
+        stop_tol: float = 0.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self._set_run(n_jobs, random_state, verbose, callback)
+        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.tol = tol
+        self.max_iter, self.schedule, self.growth, self.update = max_iter, schedule, growth, update
+        self.pursuit, self.alpha = pursuit, alpha
+        self.init, self.unused_atoms, self.constant_atom = init, unused_atoms, constant_atom
+        self.sparse_output, self.stop_tol, self.warm_start = sparse_output, stop_tol, warm_start
+
+    def _settings(self) -> LearningSettings:
+        return LearningSettings.checked(
+            n_components=self.n_components,
+            rule=CodingRule.checked(self.n_nonzero_coefs, self.tol, self.pursuit, alpha=self.alpha),
+            max_iter=self.max_iter,
+            schedule=self.schedule,
+            growth=self.growth,
+            update=self.update,
+            init=self.init,
+            unused_atoms=self.unused_atoms,
+            constant_atom=self.constant_atom,
+            stop_tol=self.stop_tol,
+            random_state=self.random_state,
+        )
+
+    def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
+        if len(fitted.components) != 1:
+            raise ValueError(f"a DictionaryLearning has one view, not {len(fitted.components)}")
+        return {"components_": fitted.components[0], "n_features_in_": int(fitted.components[0].shape[1])}
+
+    @property
+    def _fitted(self) -> FittedDictionaries:
+        return self._collect([self.components_], np.ones(1))
+
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 1,
+        resume: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Or samples that do not fit in memory: a Zarr, HDF5 or memory-mapped array, a sequence of chunks, a callable
+            that returns a fresh iterator over them, or a Dask array; see :meth:`CoupledDictionaryLearning.fit`.
+        y : ignored
+            Accepted for pipelines.
+        checkpoint, checkpoint_every, resume
+            As in :meth:`CoupledDictionaryLearning.fit`.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        go_on_from = [self.components_] if self.warm_start and hasattr(self, "components_") else None
+        self._learn(
+            self._open(X, reset=True),
+            go_on_from=go_on_from,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
+        return self
+
+    def _open_batch(self, X: Any) -> InMemory:
+        return self._validate(X, reset=not hasattr(self, "components_"))
+
+    def _validate(self, X: object, *, reset: bool) -> InMemory:
+        """Return samples in memory as scikit-learn checks them; with `reset` the number of features is theirs."""
+        kinds = [np.float64, np.float32]
+        seen = copy.copy(self) if reset else self  # it writes to what it checks for, and the fit may fail later
+        # It adds up all numbers, and looks closer if that overflows.
+        with name_bad_column(X, "X"), np.errstate(over="ignore", invalid="ignore"):
+            data = InMemory([np.asarray(validate_data(seen, X, dtype=kinds, reset=reset, ensure_min_features=1))])
+        if hasattr(seen, "feature_names_in_"):
+            data.feature_names = [seen.feature_names_in_]
+        return data
+
+    def _names(self, data: Data) -> dict[str, Any]:
+        return {"feature_names_in_": None if data.feature_names is None else data.feature_names[0]}
+
+    def _open(self, X: Any, *, reset: bool = False) -> Data:
+        """Return samples, in memory or not."""
+        data = open_stored(X, single=True)
+        return self._validate(X, reset=reset) if data is None else data
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def inverse_transform(self, codes: Any) -> Array:
+        """Rebuild samples from their codes.
+
+        Parameters
+        ----------
+        codes : sparse or dense array of shape (n_samples, n_components)
+            As `transform` gives them.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return rebuild(codes, self.components_)
+
+    def _pictured(self) -> list[tuple[str, Array]]:
+        return [("dictionary", self.components_)] if hasattr(self, "components_") else []

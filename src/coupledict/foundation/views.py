@@ -1,0 +1,302 @@
+"""Views: arrays of the same samples, in a list or by name, and the checks of what users give.
+
+A view is an array (n_samples, n_features_v). A single view and several go through the same functions; an absent view is
+``None``. Several views are a list, a dict of arrays by name, or :class:`Views`, which wraps either for tools that count
+and select samples.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.utils import _safe_indexing
+
+from .arrays import Array
+from .checks import check_count
+from .tables import is_table, table_to_array
+
+ViewList: TypeAlias = list[Array | None]
+#: What users give for several views.
+ViewsLike: TypeAlias = "Sequence[npt.ArrayLike | None] | Mapping[str, npt.ArrayLike | None] | Views | Any"
+#: What users give for one view.
+ViewLike: TypeAlias = npt.ArrayLike
+
+
+class ViewArrays(list[Array]):
+    """A list with one array per view; if the views have names, these are accepted as indices too.
+
+    Parameters
+    ----------
+    arrays : iterable of arrays
+        One per view.
+    names : sequence of str, optional
+        Names of the views, in the same order.
+
+    Attributes
+    ----------
+    names : tuple of str, or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.views import ViewArrays
+    >>> arrays = ViewArrays([np.zeros((2, 3)), np.ones((2, 4))], ["sharp", "blurred"])
+    >>> arrays["blurred"].shape, arrays[0].shape, len(arrays)
+    ((2, 4), (2, 3), 2)
+    """
+
+    def __init__(self, arrays: Sequence[Array] = (), names: Sequence[str] | None = None) -> None:
+        super().__init__(arrays)
+        self.names = None if names is None else tuple(names)
+
+    @overload
+    def __getitem__(self, place: SupportsIndex | str) -> Array: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Array]: ...
+    def __getitem__(self, place: SupportsIndex | slice | str) -> Array | list[Array]:
+        if isinstance(place, str):
+            return super().__getitem__(view_number(place, len(self), self.names))
+        return super().__getitem__(place)
+
+    def __reduce__(self) -> tuple[type[ViewArrays], tuple[list[Array], tuple[str, ...] | None]]:
+        return ViewArrays, (list(self), self.names)
+
+
+def view_number(view: object, n_views: int, names: Sequence[str] | None, name: str = "view") -> int:
+    """Return the number of a view, given its number or its name."""
+    if isinstance(view, str):
+        if names is None:
+            raise ValueError(f"Expected {name} to be a number, for the views have no names, got {view!r}.")
+        if view not in names:
+            raise ValueError(f"Expected {name} to be the name of a view, one of {list(names)}, got {view!r}.")
+        return list(names).index(view)
+    if isinstance(view, bool) or not isinstance(view, int | np.integer) or not -n_views <= view < n_views:
+        raise ValueError(f"Expected {name} to be the number of one of the {n_views} views, got {view!r}.")
+    return int(view) % n_views
+
+
+def view_names(value: object) -> tuple[str, ...] | None:
+    """Return the names of views that are given by name; None for views without names."""
+    if isinstance(value, Views):
+        return value.names
+    if not isinstance(value, Mapping):
+        return None
+    strange = [key for key in value if not isinstance(key, str)]
+    if strange:
+        raise TypeError(f"Expected the names of views to be strings, got {strange[0]!r}.")
+    return tuple(value)
+
+
+def list_views(value: Any, names: Sequence[str] | None = (), *, name: str = "X") -> Any:
+    """Return views given by name or as :class:`Views` as a list, and anything else unchanged.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave.
+    names : sequence of str, or None
+        The expected names, in the order of the returned list; a view that is not given is None in the list. None means
+        that the views are known to have no names. If left out, any names are accepted, in the order of `value`.
+    name : str
+        What to call `value` in errors.
+    """
+    own = view_names(value)
+    if isinstance(value, Views):
+        value = value.views if own is None else dict(zip(own, value.views, strict=True))
+    if own is None:
+        return value
+    if names is None:
+        raise ValueError(
+            f"Expected {name} to be a list, for the views were given without names before, got a dict of {list(own)}."
+        )
+    unknown = [view for view in own if names and view not in names]
+    if unknown:
+        raise ValueError(f"Expected views named {list(names)} in {name}, got one named {unknown[0]!r}.")
+    return [value.get(view) for view in (names or own)]
+
+
+class Views:
+    """Views of the same samples in one object whose length is the number of samples.
+
+    To scikit-learn a list of two views is a list of two samples. This object has the shape of one table, the views side
+    by side, so that tools that count, split, shuffle or select samples do so with the rows of all views at once:
+    ``GridSearchCV``, ``cross_validate``, ``train_test_split``, ``Pipeline``. All estimators of coupledict accept it in
+    place of a list of views; other estimators see the table. Nothing is copied until rows are selected.
+
+    Parameters
+    ----------
+    views : list of arrays of shape (n_samples, n_features_v), or dict of them by name
+        None stands for an absent view. Tables of pandas and polars are accepted, and keep their column names.
+
+    Attributes
+    ----------
+    views : list
+        The views as they were given; iterating over the object yields them too.
+    names : tuple of str, or None
+        Names of the views, where they were given by name.
+    shape : (n_samples, n_features)
+        n_features is the sum over the views that are present.
+
+    See Also
+    --------
+    EachView : Applies a scikit-learn transformer to each view.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV, train_test_split
+    >>> from coupledict import CoupledDictionaryLearning
+    >>> from coupledict.views import Views
+    >>> rng = np.random.default_rng(0)
+    >>> sources = rng.standard_normal((300, 4)) * (rng.random((300, 4)) < 0.5)
+    >>> views = Views([sources @ rng.standard_normal((4, 6)), sources @ rng.standard_normal((4, 9))])
+    >>> views
+    Views(300 samples of 6 + 9 features)
+    >>> train, test = train_test_split(views, random_state=0)
+    >>> train
+    Views(225 samples of 6 + 9 features)
+    >>> learner = CoupledDictionaryLearning(8, random_state=0)
+    >>> search = GridSearchCV(learner, {"n_nonzero_coefs": [1, 4]}, cv=3).fit(train)
+    >>> search.best_params_
+    {'n_nonzero_coefs': 4}
+    >>> search.score(test) > 0.9
+    True
+
+    Brackets select rows; the views themselves are in a list:
+
+    >>> views[:10]
+    Views(10 samples of 6 + 9 features)
+    >>> views.views[1].shape
+    (300, 9)
+    """
+
+    def __init__(self, views: Any) -> None:
+        self.names = view_names(views)
+        views = list_views(views)
+        if not isinstance(views, list | tuple):
+            raise TypeError(
+                f"Expected views to be a list of arrays, one per view, or a dict of them by name, got"
+                f" {type(views).__name__}."
+            )
+        self.views: list[Any] = [view if view is None or hasattr(view, "shape") else np.asarray(view) for view in views]
+        given = [(v, view) for v, view in enumerate(self.views) if view is not None]
+        if not given:
+            raise ValueError("Expected at least one view, got none.")
+        for v, view in given:
+            if len(view.shape) != 2:
+                raise ValueError(f"Expected views[{v}] to have 2 dimensions, got shape {tuple(view.shape)}.")
+            if view.shape[0] != given[0][1].shape[0]:
+                raise ValueError(
+                    "Expected the same number of samples in every view, got"
+                    f" {given[0][1].shape[0]} and {view.shape[0]} (views[{v}])."
+                )
+        self.shape = (int(given[0][1].shape[0]), sum(int(view.shape[1]) for _, view in given))
+
+    ndim = 2
+
+    @classmethod
+    def split(cls, X: Any, widths: Sequence[int]) -> Views:
+        """Split the columns of one table into views.
+
+        Parameters
+        ----------
+        X : array or table of shape (n_samples, n_features)
+        widths : list of int
+            Number of features of each view, from left to right; their sum is n_features.
+
+        Returns
+        -------
+        Views
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from coupledict.views import Views
+        >>> Views.split(np.zeros((5, 10)), [4, 6])
+        Views(5 samples of 4 + 6 features)
+        """
+        table = X if hasattr(X, "shape") else np.asarray(X)
+        sizes = [check_count(width, "widths") for width in widths]
+        if len(table.shape) != 2 or sum(sizes) != table.shape[1]:
+            raise ValueError(f"Expected a table of {sum(sizes)} columns for views of {sizes}, got shape {table.shape}.")
+        ends = np.cumsum([0, *sizes]).tolist()
+        return cls([_safe_indexing(table, slice(*pair), axis=1) for pair in itertools.pairwise(ends)])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.views)
+
+    def __getitem__(self, rows: Any) -> Views:
+        if isinstance(rows, tuple):  # scikit-learn writes X[rows, ...]
+            rows, *rest = rows
+            if rest not in ([], [Ellipsis], [slice(None)]):
+                raise IndexError("Expected rows alone; columns belong to the views, which are in the list .views.")
+        if isinstance(rows, int | np.integer):
+            raise IndexError(
+                f"Expected rows as a slice, a mask or an array of numbers, got {rows}. A single row is"
+                f" [{rows}:{rows + 1}]; the views themselves are in the list .views."
+            )
+        chosen = [None if view is None else _safe_indexing(view, rows) for view in self.views]
+        return Views(chosen if self.names is None else dict(zip(self.names, chosen, strict=True)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("Expected copy to be None or True: views side by side are a new array.")
+        if any(view is None for view in self.views):
+            raise ValueError("Expected every view to be present to put them side by side, got None for some.")
+        table = np.hstack([check_view(view, f"views[{v}]") for v, view in enumerate(self.views)])
+        return table if dtype is None else table.astype(dtype)
+
+    def __repr__(self) -> str:
+        sizes = ["absent" if view is None else str(view.shape[1]) for view in self.views]
+        if self.names is not None:
+            sizes = [f"{name} {size}" for name, size in zip(self.names, sizes, strict=True)]
+        widths = " + ".join(sizes)
+        return f"Views({self.shape[0]} samples of {widths} features)"
+
+
+def is_view_list(value: object) -> bool:
+    """Return whether this is a list of views, not one array written as a list of rows."""
+    value = list_views(value)
+    return isinstance(value, list | tuple) and all(entry is None or _n_dims(entry) == 2 for entry in value)
+
+
+def _n_dims(entry: Any) -> int:
+    # A polars table has no ndim; np.ndim would copy the table.
+    return len(entry.shape) if hasattr(entry, "shape") else int(np.ndim(entry))
+
+
+def check_view(value: object, name: str) -> Array:
+    """Return `value` as a 2-D array of real numbers, without converting its number type."""
+    if scipy.sparse.issparse(value):
+        raise TypeError(f"Expected {name} to be a dense array, got a sparse one. Convert it with {name}.toarray().")
+    array = table_to_array(value, name) if is_table(value) else np.asarray(value)
+    if array.ndim != 2:
+        hint = f" Use {name}.reshape(1, -1) for a single sample." if array.ndim == 1 else ""
+        raise ValueError(f"Expected {name} to have 2 dimensions, got {array.ndim} (shape {array.shape}).{hint}")
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise TypeError(
+            f"Expected {name} to hold real numbers of at most 64 bits, got dtype {array.dtype}."
+            f" Convert it, for instance with {name}.astype(float)."
+        )
+    return array
+
+
+def check_views(value: object, name: str, *, single: bool) -> ViewList:
+    """Return `value` as a list of checked views; with `single`, one array is expected."""
+    if single:
+        return [check_view(value, name)]
+    value = list_views(value)
+    if not isinstance(value, list | tuple):
+        raise TypeError(
+            f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"
+            f" {type(value).__name__}."
+        )
+    return [None if entry is None else check_view(entry, f"{name}[{v}]") for v, entry in enumerate(value)]

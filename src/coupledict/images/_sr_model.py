@@ -1,0 +1,174 @@
+"""A super-resolution model as arrays: what was learned, and how features of patches become detail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..coding.prepared import PreparedCoder
+from ..coding.rule import CodingRule
+from ..files.state import check_range
+from ..foundation.arrays import Array
+from ._sr_geometry import Geometry
+
+PRODUCT_ROWS = (64, 8)  # rows per matrix product, tried in this order
+TRIED_ROWS = 16
+CORRELATION_ROWS = 512  # patches whose correlations with all anchors are held at once
+BLENDED = 3  # anchors that predict a patch together in an ensemble
+BLEND_POWER = 20  # how fast the weight of an anchor falls with its correlation
+MOST = 1e10  # largest value accepted from a file; all tensors are of the order of 1
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted model.
+
+    `projection` (window ** 2, n_features) maps turned windows to features; `basis` (n_details, side ** 2) maps details
+    to turned patches. `details` is a dictionary (n_components, n_details), to be multiplied by the codes of the
+    features over `components`, or one linear map per component (n_components, n_features, n_details).
+    """
+
+    geometry: Geometry
+    projection: Array
+    basis: Array
+    components: Array
+    details: Array
+
+    @property
+    def anchored(self) -> bool:
+        """Whether each atom has a linear map of its own."""
+        return self.details.ndim == 3
+
+    @cached_property
+    def projections(self) -> Array:
+        """Projections of windows that are not turned, one per turn that they need."""
+        return self.projection[self.geometry.turned_back(self.geometry.window)]
+
+    @cached_property
+    def bases(self) -> Array:
+        """Bases of patches that are turned back, one per turn; pixels in the order of cells."""
+        turned_back = self.geometry.turned_back(self.geometry.side)[:, self.geometry.cells]
+        return np.ascontiguousarray(self.basis[:, turned_back].swapaxes(0, 1))
+
+    def tensors(self) -> dict[str, Array]:
+        """Return the arrays by name, as a file holds them."""
+        return {name: getattr(self, name) for name in ("projection", "basis", "components", "details")}
+
+    @classmethod
+    def from_tensors(cls, geometry: Geometry, tensors: Mapping[str, Array], *, anchored: bool) -> Self:
+        """Return a model made from the arrays of a file; raise where they do not fit each other."""
+        check_range(tensors, MOST)
+        components, projection, basis = (tensors[name] for name in ("components", "projection", "basis"))
+        n_components, n_features, n_details = components.shape[0], projection.shape[1], basis.shape[0]
+        expected = {
+            "projection": (geometry.window**2, n_features),
+            "basis": (n_details, geometry.side**2),
+            "components": (n_components, n_features),
+            "details": (n_components, n_features, n_details) if anchored else (n_components, n_details),
+        }
+        for name, shape in expected.items():
+            array = tensors[name]
+            if array.shape != shape or not np.isfinite(array).all() or array.dtype != np.float32 or array.size == 0:
+                raise ValueError(f"its tensor {name!r} does not fit the others")
+        return cls(geometry, projection, basis, components, tensors["details"])
+
+
+class DetailPredictor:
+    """Predicts the details of patches from their features; one coder serves a whole picture, and threads share it.
+
+    Parameters
+    ----------
+    model : Model
+    n_nonzero : int
+        Atoms in the code of a patch; an anchored model always uses one.
+    n_patches : int
+        About how many patches there will be.
+    ensemble : bool
+        Whether the nearest anchors predict together.
+    n_jobs : int
+        Threads that prepare the coder.
+    """
+
+    def __init__(
+        self, model: Model, *, n_nonzero: int, n_patches: int, ensemble: bool = False, n_jobs: int = 1
+    ) -> None:
+        self.model, self._ensemble = model, ensemble
+        rule = CodingRule(n_nonzero=1 if model.anchored else n_nonzero)
+        self._coder = PreparedCoder([model.components], rule, model.components.dtype, n_patches, n_jobs=n_jobs)
+
+    def predict(self, features: Array) -> Array:
+        """Return the details of features, one patch per row."""
+        components, details = self.model.components, self.model.details
+        if not self.model.anchored:
+            return np.asarray(self._coder.encode([features]) @ details)
+        anchors, weights = self._blend(features) if self._ensemble else self._nearest(features)
+        n, d = features.shape
+        # The map of an anchor is a block of rows of one tall matrix, and the features are coefficients of that block.
+        columns = (anchors[:, :, None] * d + np.arange(d)).astype(np.int32)
+        values = weights[:, :, None] * features[:, None, :]
+        ends = np.arange(n + 1, dtype=np.int32) * columns[0].size
+        blocks = csr_array((values.ravel(), columns.ravel(), ends), shape=(n, len(components) * d))
+        return np.asarray(blocks @ details.reshape(-1, details.shape[2]))
+
+    def _nearest(self, features: Array) -> tuple[Array, Array]:
+        """Return the anchor of each row of features and its weight, both (n_samples, 1)."""
+        codes = self._coder.encode([features])
+        anchors = np.zeros((len(features), 1), np.int64)
+        anchors[np.diff(codes.indptr) > 0, 0] = codes.indices  # a patch whose features are all 0 has no code
+        return anchors, np.ones((len(features), 1), features.dtype)
+
+    def _blend(self, features: Array) -> tuple[Array, Array]:
+        """Return the best anchors of each row of features and their weights, both (n_samples, n_best)."""
+        components = self.model.components
+        n, n_best = len(features), min(BLENDED, len(components))
+        anchors = np.empty((n, n_best), np.int64)
+        weights = np.empty((n, n_best), features.dtype)
+        for start in range(0, n, CORRELATION_ROWS):
+            some = slice(start, min(start + CORRELATION_ROWS, n))
+            correlations = np.abs(product(features[some], components.T))
+            rows = np.arange(len(correlations))
+            for place in range(n_best):
+                best = correlations.argmax(axis=1)
+                anchors[some, place], weights[some, place] = best, correlations[rows, best]
+                correlations[rows, best] = -1
+        largest = weights[:, :1]
+        weights = np.where(largest > 0, weights / np.where(largest > 0, largest, 1), 1) ** BLEND_POWER
+        return anchors, weights / weights.sum(axis=1, keepdims=True)
+
+
+def product(rows: Array, matrix: Array) -> Array:
+    """Return rows @ matrix, such that a row of the result depends neither on other rows nor on its position.
+
+    BLAS chooses the order of its sums by the size of the factors, so all products here have one size.
+    """
+    size = _block_rows(matrix.shape[0], matrix.shape[1], bool(matrix.flags.c_contiguous), rows.dtype)
+    out: Array = np.empty((len(rows), matrix.shape[1]), rows.dtype)
+    whole = len(rows) // size * size
+    given, result = (array[:whole].reshape(-1, size, array.shape[1]) for array in (rows, out))
+    np.matmul(given, matrix, out=result)
+    if whole < len(rows):
+        last = np.zeros((size, rows.shape[1]), rows.dtype)
+        last[: len(rows) - whole] = rows[whole:]
+        out[whole:] = (last @ matrix)[: len(rows) - whole]
+    return out
+
+
+@lru_cache(maxsize=256)
+def _block_rows(n_inner: int, n_outer: int, c_contiguous: bool, dtype: np.dtype[Any]) -> int:
+    """Return how many rows are multiplied by a matrix at once: the most for which BLAS treats all rows alike.
+
+    Some BLAS kernels, those for AVX2 among them, sum the last rows of a block in another order than the first.
+    """
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((n_inner, n_outer)).astype(dtype, order="C" if c_contiguous else "F")
+    samples = rng.standard_normal((TRIED_ROWS, 1, n_inner)).astype(dtype)
+    for size in PRODUCT_ROWS:
+        found = np.matmul(np.ascontiguousarray(samples.repeat(size, axis=1)), matrix)
+        if np.array_equal(found, found[:, :1].repeat(size, axis=1)):
+            return size
+    return 1

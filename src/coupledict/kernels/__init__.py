@@ -1,0 +1,1 @@
+"""The compiled kernels (``_native``, built from src/native) and the choice of their instruction set."""

@@ -1,0 +1,1 @@
+"""Dictionary learning behind the estimators: the loop, the updates of atoms, starts, schedules, checkpoints."""

@@ -1,0 +1,290 @@
+"""The engine behind the estimators: from samples and settings to fitted dictionaries, in one fit or in batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from ..coding.coder import Recipe
+from ..coding.passes import sum_codes
+from ..coding.samples import Samples
+from ..data.interface import Data
+from ..data.memory import InMemory
+from ..data.order import Chosen
+from ..foundation.arrays import Array, Floats, multiply
+from ..foundation.checks import make_generator
+from ..foundation.progress import Callback
+from ..parallel.jobs import Threads
+from .atoms import AtomGroup, group_atoms, in_view_order
+from .checkpoint import Checkpoint, SavedFit
+from .fitted import FittedDictionaries
+from .loop import Loop, LoopPlan, Outcome
+from .predictors import fit_predictors
+from .running_sums import RunningSums
+from .schedule import sample_sizes, sparsity_limits
+from .settings import LearningSettings
+from .start import check_init, start
+
+STREAM_RECORDS = 1000  # the history keeps this many batches, for a stream may never end
+INTERRUPTED = "The fit was interrupted"
+
+
+def fit(
+    data: Data,
+    settings: LearningSettings,
+    threads: Threads,
+    *,
+    ridge_alpha: float | None = None,
+    go_on_from: list[Array] | None = None,
+    saved: SavedFit | None = None,
+    checkpoint: Checkpoint | None = None,
+    callback: Callback | None = None,
+) -> FittedDictionaries:
+    """Learn dictionaries.
+
+    Parameters
+    ----------
+    data : Data
+        The samples; all views must be present.
+    settings : LearningSettings
+    threads : Threads
+    ridge_alpha : float, optional
+        Penalty of the ridge regression that refits dictionaries for prediction; without it none are refitted.
+    go_on_from : list of arrays, optional
+        Dictionaries to start from.
+    saved : SavedFit, optional
+        The checkpoint of a fit to resume.
+    checkpoint : Checkpoint, optional
+    callback : callable, optional
+
+    Returns
+    -------
+    FittedDictionaries
+        After an interrupt, those of the last finished iteration, with a warning; if no iteration is finished, the
+        KeyboardInterrupt is raised.
+    """
+    if data.n_samples == 0:
+        raise ValueError("Expected at least one sample in X, got 0.")
+    if settings.update.needs_codes and not data.all_held:
+        raise ValueError(
+            f"update={settings.update.name!r} goes through the residuals of all samples, atom by atom, so they must be"
+            " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
+        )
+    data = data.scaled(data.find_scale(threads))
+    loop, rng = _begin(data, settings, threads, go_on_from, saved)
+    write = None if checkpoint is None else lambda loop: checkpoint.write(loop, rng)
+    interrupted = _interrupted(lambda: loop.run(rng, callback, write), loop)
+    if checkpoint is not None and not interrupted:
+        checkpoint.write(loop, rng, last=True)
+    fitted = FittedDictionaries(
+        in_view_order(loop.groups, data.dtype), loop.plan.weights, loop.history, len(loop.history)
+    )
+    if interrupted or ridge_alpha is None:
+        return fitted
+    try:
+        return _with_predictors(fitted, data, settings, ridge_alpha, threads, rng)
+    except KeyboardInterrupt:
+        warnings.warn(
+            f"{INTERRUPTED} after its last iteration; predict will use the dictionaries as learned.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return fitted
+
+
+def _begin(
+    data: Data,
+    settings: LearningSettings,
+    threads: Threads,
+    go_on_from: list[Array] | None,
+    saved: SavedFit | None,
+) -> tuple[Loop, np.random.Generator]:
+    """Return the loop before its first iteration, or where a fit was saved, and the source of randomness."""
+    if saved is None:
+        rng = make_generator(settings.random_state)
+        weights = _find_weights(data, settings, threads)
+        groups = _start(data, settings, weights, rng, go_on_from)
+        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads)), rng
+    saved.check(data)
+    groups = _group(saved.atoms, saved.weights, settings)
+    for group in groups:  # normalising again could change the last bit
+        group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views])
+    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads)
+    return Loop(data, groups, plan, saved.history, saved.position), saved.rng
+
+
+def _interrupted(run: Callable[[], object], loop: Loop) -> bool:
+    """Run a loop; return whether an interrupt ended it, with a warning. One before the first iteration goes on."""
+    try:
+        run()
+    except KeyboardInterrupt:
+        if not loop.history:
+            raise
+        warnings.warn(
+            f"{INTERRUPTED}; the model is that of iteration {len(loop.history)} of {loop.n_iter}.",
+            UserWarning,
+            stacklevel=5,
+        )
+        return True
+    return False
+
+
+def _with_predictors(
+    fitted: FittedDictionaries,
+    data: Data,
+    settings: LearningSettings,
+    ridge_alpha: float,
+    threads: Threads,
+    rng: np.random.Generator,
+) -> FittedDictionaries:
+    """Return the fitted dictionaries with refitted ones for prediction, if views can predict each other."""
+    if settings.rule.coupling == "support" or len(data.widths) < 2:
+        return fitted
+    rule = settings.rule.scaled(data.scale)
+    predictors = fit_predictors(data, fitted.components, fitted.weights, rule, ridge_alpha, threads, rng)
+    return dataclasses.replace(fitted, predictors=predictors)
+
+
+def _find_weights(data: Data, settings: LearningSettings, threads: Threads) -> Floats:
+    energies = data.mean_energies(threads) if settings.balanced else None
+    return settings.find_weights(energies, len(data.widths), data.scale)
+
+
+def _group(arrays: list[Array], weights: Floats, settings: LearningSettings) -> list[AtomGroup]:
+    return group_atoms(
+        arrays,
+        weights,
+        coupled=settings.rule.coupling == "code",
+        joint=settings.normalize == "joint",
+        n_fixed=int(settings.constant_atom),
+    )
+
+
+def _start(
+    data: Data,
+    settings: LearningSettings,
+    weights: Floats,
+    rng: np.random.Generator,
+    go_on_from: list[Array] | None,
+) -> list[AtomGroup]:
+    """Return the atoms that learning starts from."""
+    widths = data.widths
+    n_components = settings.count_components(widths)
+    if go_on_from is not None:
+        arrays: list[Array] = [np.asarray(array, np.float64) for array in go_on_from]
+        if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
+            raise ValueError(
+                f"Expected views of {[array.shape[1] for array in arrays]} features and {arrays[0].shape[0]} atoms"
+                f" to go on from the dictionaries that were learned, got {widths} and {n_components}."
+            )
+    else:
+        init = [settings.init] if len(widths) == 1 and isinstance(settings.init, np.ndarray) else settings.init
+        # Samples are the better start where the number of atoms ends the coding, cosines where a tolerance ends it
+        # (benchmarks/default_settings.py). The other updates start from cosines, as the paper does.
+        cosines = settings.rule.tol is not None or settings.update.name != "statistics"
+        arrays = start(check_init(init, widths, n_components, cosines=cosines), data, n_components, rng)
+    if settings.constant_atom and not all(array[0, 0] != 0 and np.ptp(array[0]) == 0 for array in arrays):
+        arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
+    return _group(arrays, weights, settings)
+
+
+def _plan(data: Data, settings: LearningSettings, weights: Floats, n_components: int, threads: Threads) -> LoopPlan:
+    # Growing samples belong to the statistics update; the others are published methods, which see all samples.
+    automatic = isinstance(settings.growth, str) and settings.growth == "auto"
+    growth = None if automatic and settings.update.name != "statistics" else settings.growth
+    limit, has_tol, n_iter = settings.limit(data.widths, n_components), settings.rule.tol is not None, settings.max_iter
+    constant = settings.rule.pursuit == "lasso" and settings.schedule == "auto"  # only the penalty limits the codes
+    schedule = "constant" if constant else settings.schedule
+    return LoopPlan(
+        rule=settings.rule.scaled(data.scale),
+        limits=sparsity_limits(schedule, limit, n_iter, has_tol=has_tol, growing=growth is not None),
+        sizes=sample_sizes(growth, data.n_samples, n_iter, n_components, has_tol=has_tol),
+        weights=weights,
+        update=settings.update,
+        unused=settings.unused,
+        stop_tol=settings.stop_tol,
+        threads=threads,
+    )
+
+
+# Batches
+
+
+def begin_batches(
+    data: InMemory,
+    settings: LearningSettings,
+    threads: Threads,
+    rng: np.random.Generator,
+    known: FittedDictionaries | None = None,
+) -> FittedDictionaries:
+    """Return the state before the next batch: from the dictionaries in `known`, or from a new start with this batch."""
+    data = data.scaled(data.find_scale(threads))
+    if known is None:
+        weights, dtype = _find_weights(data, settings, threads), data.dtype
+        groups = _start(data, settings, weights, rng, None)
+    else:
+        weights, dtype = known.weights, known.dtype
+        groups = _start(data, settings, weights, rng, known.components)
+    return FittedDictionaries(
+        in_view_order(groups, dtype),
+        weights,
+        [] if known is None else known.history,
+        0 if known is None else known.n_iter,
+        running=RunningSums(groups, data.scale),
+    )
+
+
+def learn_batch(
+    fitted: FittedDictionaries,
+    views: list[Array],
+    settings: LearningSettings,
+    threads: Threads,
+    *,
+    forgetting: float = 0.0,
+    rows: Chosen | None = None,
+) -> FittedDictionaries:
+    """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
+
+    With `rows`, the batch consists of these samples of the views only.
+    """
+    running = fitted.running
+    if running is None:
+        raise ValueError("Expected running sums to go on from; begin_batches makes them.")
+    began = time.perf_counter()
+    if running.scale != 1:
+        chosen = views if rows is None else [np.asarray(view[rows.samples]) for view in views]
+        views, rows = multiply(chosen, running.scale, fitted.dtype), None
+    rule = settings.rule.scaled(running.scale)
+    n_samples = views[0].shape[0] if rows is None else rows.size
+    recipe = Recipe(in_view_order(running.groups), fitted.weights, fitted.dtype, rule, n_samples)
+    coder = recipe.coder(threads.count, threads.cancel)
+    found = sum_codes(coder, Samples(views, fitted.dtype, rows), threads.count, cancel=threads.cancel)
+    running = running.absorb(found, forgetting)
+    outcome = Outcome(found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst)
+    seconds = (fitted.history[-1]["seconds"] if fitted.history else 0.0) + time.perf_counter() - began
+    record = outcome.record(coder.n_nonzero, seconds, running.scale)
+    del record["view_errors"]  # they are not computed for a batch
+    return FittedDictionaries(
+        in_view_order(running.groups, fitted.dtype),
+        fitted.weights,
+        [*fitted.history[1 - STREAM_RECORDS :], record],
+        fitted.n_iter + 1,
+        running=running,
+    )
+
+
+def add_predictors(
+    fitted: FittedDictionaries,
+    data: InMemory,
+    settings: LearningSettings,
+    ridge_alpha: float,
+    threads: Threads,
+    rng: np.random.Generator,
+) -> FittedDictionaries:
+    """Return dictionaries that were learned from batches, with refitted ones for prediction."""
+    scale = 1.0 if fitted.running is None else fitted.running.scale
+    return _with_predictors(fitted, data.scaled(scale), settings, ridge_alpha, threads, rng)

@@ -1,0 +1,250 @@
+"""The learning loop: code the samples, update the atoms, record the error, repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..coding.coder import Recipe
+from ..coding.passes import encode
+from ..coding.results import WorstSamples
+from ..coding.rule import CodingRule
+from ..data.block_work import Wanted
+from ..data.interface import Data, Portion
+from ..data.order import Order
+from ..files.state import LARGEST
+from ..foundation.arrays import Floats
+from ..foundation.progress import Callback, LearningProgress, Record
+from ..parallel.jobs import Threads
+from .atoms import AtomGroup, in_view_order
+from .unused import UnusedRule
+from .updates import CodeUpdate, SumUpdate, Update
+
+
+@dataclass(frozen=True)
+class LoopPlan:
+    """Everything the loop needs besides the samples and the atoms; all values are checked.
+
+    Attributes
+    ----------
+    rule : CodingRule
+        The rule for the scaled samples; its `n_nonzero` is replaced by the entries of `limits`.
+    limits : array of shape (max_iter,)
+        Maximal number of atoms per sample, for each iteration.
+    sizes : array of shape (max_iter,), or None
+        Number of samples that each pass reads; None if every pass reads all.
+    weights : array of shape (n_views,)
+    update, unused, stop_tol
+        As in :class:`coupledict.learning.settings.LearningSettings`.
+    threads : Threads
+    """
+
+    rule: CodingRule
+    limits: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64] | None
+    weights: Floats
+    update: Update
+    unused: UnusedRule
+    stop_tol: float
+    threads: Threads
+
+
+@dataclass
+class Outcome:
+    """The figures of one iteration."""
+
+    n_samples: int
+    energy: float
+    n_nonzeros: int
+    view_energies: Floats
+    uses: npt.NDArray[np.int64]
+    worst: WorstSamples
+
+    def record(self, limit: int, seconds: float, scale: float) -> Record:
+        """Return the entry of the history, in plain Python numbers.
+
+        The energies here are those of samples multiplied by `scale`; the record is for the original samples.
+        """
+        n = max(self.n_samples, 1)
+        return {
+            "seconds": seconds,
+            "limit": limit,
+            "n_samples": self.n_samples,
+            "mean_nonzeros": self.n_nonzeros / n,
+            "objective": min(self.energy / scale / scale, LARGEST),
+            "error": float(np.sqrt(self.energy)) / n / scale,
+            "rms": float(np.sqrt(self.energy / n)) / scale,
+            "view_errors": [float(np.sqrt(left)) / n / scale for left in self.view_energies],
+            "unused": int(np.count_nonzero(self.uses == 0)),
+        }
+
+
+@dataclass
+class Position:
+    """Where a loop is. With this, the atoms and the history, it can go on as if it had never stopped.
+
+    Attributes
+    ----------
+    iteration : int
+        Number of finished iterations.
+    order : Order or None
+        The order in which passes take samples; None before the first iteration, and if every pass reads all samples.
+    place : int
+        Where in that order the next pass begins.
+    all_in : bool
+        Whether every pass reads all samples from now on.
+    """
+
+    iteration: int = 0
+    order: Order | None = None
+    place: int = 0
+    all_in: bool = False
+
+
+class Loop:
+    """Learns the atoms of the groups, in place.
+
+    Attributes
+    ----------
+    history : list of dict
+    position : Position
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        groups: list[AtomGroup],
+        plan: LoopPlan,
+        history: list[Record] | None = None,
+        position: Position | None = None,
+    ) -> None:
+        self.data, self.groups, self.plan = data, groups, plan
+        self.history: list[Record] = history or []
+        self.position = position or Position()
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations that were asked for."""
+        return len(self.plan.limits)
+
+    def run(
+        self,
+        rng: np.random.Generator,
+        callback: Callback | None = None,
+        checkpoint: Callable[[Loop], object] | None = None,
+    ) -> None:
+        """Iterate until the schedule ends, the objective settles, or the callback asks to stop.
+
+        An interrupt or an error restores the atoms of the last finished iteration and is raised again. `checkpoint` is
+        called after each iteration, before `callback`.
+        """
+        position = self.position
+        if self.plan.sizes is not None and position.order is None:
+            position.order = self.data.order(rng)
+        while position.iteration < self.n_iter and not self._ended():
+            before = [group.atoms.copy() for group in self.groups]
+            try:
+                record, place = self._iterate()
+            except BaseException:
+                for group, atoms in zip(self.groups, before, strict=True):
+                    group.atoms[:] = atoms
+                raise
+            self.history.append(record)  # from here on the iteration counts as finished
+            position.place = place
+            position.iteration += 1
+            position.all_in = position.all_in or self._settled()
+            if checkpoint is not None:
+                checkpoint(self)
+            if callback is not None and callback(self._progress()):
+                break
+
+    def _progress(self) -> LearningProgress:
+        components = in_view_order(self.groups, self.data.dtype)
+        return LearningProgress("learning", self.position.iteration, self.n_iter, components, list(self.history))
+
+    def _iterate(self) -> tuple[Record, int]:
+        """Run one pass and update the atoms; return the record, and where in the order the next pass begins."""
+        plan, position, began = self.plan, self.position, time.perf_counter()
+        portion, place, size = None, position.place, self.data.n_samples
+        if position.order is not None and plan.sizes is not None:
+            if not position.all_in:
+                size = int(plan.sizes[position.iteration])
+            portion, place = self.data.take(position.order, place, size)
+        outcome = self._learn_from(portion, size)
+        seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
+        return outcome.record(int(plan.limits[position.iteration]), seconds, self.data.scale), place
+
+    def _learn_from(self, portion: Portion | None, size: int) -> Outcome:
+        plan, iteration = self.plan, self.position.iteration
+        limit = None if plan.rule.pursuit == "lasso" else int(plan.limits[iteration])
+        rule = CodingRule(limit, plan.rule.tol, plan.rule.pursuit, plan.rule.coupling, plan.rule.alpha)
+        recipe = Recipe(in_view_order(self.groups), plan.weights, self.data.dtype, rule, size)
+        replacing = plan.unused.applies(iteration, self.n_iter)
+        n_worst = recipe.n_atoms if replacing else 0
+        if isinstance(plan.update, CodeUpdate):
+            outcome = self._update_from_codes(plan.update, recipe, portion, n_worst)
+        elif isinstance(plan.update, SumUpdate):
+            outcome = self._update_from_sums(plan.update, recipe, portion, n_worst)
+        else:
+            raise TypeError(f"Expected an update from sums or from codes, got {type(plan.update).__name__}.")
+        if replacing:
+            self._replace_unused(outcome)
+        return outcome
+
+    def _update_from_sums(self, update: SumUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
+        found = self.data.sum_codes(recipe, portion, self.plan.threads, Wanted(n_worst)).check_finite()
+        n_views = len(self.data.widths)
+        energies = np.zeros(n_views)
+        for group, sums in zip(self.groups, found.sums, strict=True):
+            if n_views == 1:
+                energies[0] = found.energy / self.plan.weights[0]
+            else:
+                energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
+            update.apply(group, sums)
+        return Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
+
+    def _update_from_codes(self, update: CodeUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
+        samples, threads = self.data.samples(portion), self.plan.threads
+        coded = encode(recipe.coder(threads.count, threads.cancel), samples, threads.count, cancel=threads.cancel)
+        views = samples.read(0, len(samples))
+        energies = np.zeros(len(views))
+        for group, codes in zip(self.groups, coded.as_csr(recipe.n_atoms), strict=True):
+            residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
+            residual -= codes @ group.atoms.astype(self.data.dtype)
+            for i, v in enumerate(group.views):
+                own = residual[:, group.columns(i)]
+                energies[v] = float(np.einsum("ij,ij->", own, own, dtype=np.float64))
+            update.apply(group, codes, residual, mean_unused=self.plan.unused.mean)
+        uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
+        rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
+        worst = WorstSamples(n_worst, coded.energy[rows], samples.rows(rows)) if n_worst else WorstSamples.none()
+        return Outcome(len(samples), float(coded.energy.sum()), coded.indices.size, energies, uses, worst)
+
+    def _replace_unused(self, outcome: Outcome) -> None:
+        """Replace the atoms that no sample used by the worst represented samples, each used once."""
+        unused = np.flatnonzero(outcome.uses == 0)
+        unused = unused[unused >= self.groups[0].n_fixed][: outcome.worst.energy.size]
+        if unused.size == 0:
+            return
+        fresh = [np.asarray(rows[: unused.size], np.float64) for rows in outcome.worst.rows]
+        alive = np.logical_and.reduce([np.any(part != 0, axis=1) for part in fresh])
+        for group in self.groups:
+            group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))
+
+    def _ended(self) -> bool:
+        """Return whether the objective has settled on all samples; on a portion of them it may be chance."""
+        return self._settled() and all(record["n_samples"] == self.data.n_samples for record in self.history[-2:])
+
+    def _settled(self) -> bool:
+        """Return whether the objective per sample hardly falls any more, with the full limit in the last two passes."""
+        if self.plan.stop_tol <= 0 or len(self.history) < 2:
+            return False
+        last, now = self.history[-2:]
+        if now["limit"] != self.plan.limits[-1] or last["limit"] != now["limit"]:
+            return False
+        before, after = (record["objective"] / max(record["n_samples"], 1) for record in (last, now))
+        return bool(before - after <= self.plan.stop_tol * before)

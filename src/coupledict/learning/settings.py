@@ -1,0 +1,128 @@
+"""The settings of a fit: the parameters of a learner, checked once before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..coding.rule import CodingRule
+from ..foundation.arrays import Floats
+from ..foundation.checks import check_choice, check_count, check_non_negative, check_weights
+from .schedule import Growth, Schedule, check_growth, check_schedule
+from .start import check_init_name
+from .unused import UnusedAtoms, UnusedRule, check_unused
+from .updates import Update, UpdateName, check_update
+
+Normalize: TypeAlias = Literal["views", "joint"]
+ViewWeights: TypeAlias = Literal["balanced"] | Sequence[float] | npt.NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class LearningSettings:
+    """The parameters of a learner, checked; see :class:`coupledict.CoupledDictionaryLearning` for what they mean."""
+
+    n_components: int | None
+    rule: CodingRule
+    max_iter: int
+    schedule: Schedule
+    growth: Growth
+    update: Update
+    init: Any
+    normalize: Normalize
+    view_weights: ViewWeights
+    unused: UnusedRule
+    constant_atom: bool
+    stop_tol: float
+    random_state: Any
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        n_components: object,
+        rule: CodingRule,
+        max_iter: object = 1,
+        schedule: Schedule = "auto",
+        growth: Growth = "auto",
+        update: UpdateName = "statistics",
+        init: Any = "auto",
+        normalize: Normalize = "views",
+        view_weights: ViewWeights = None,
+        unused_atoms: UnusedAtoms = "keep",
+        constant_atom: bool = False,
+        stop_tol: object = 0.0,
+        random_state: Any = None,
+    ) -> LearningSettings:
+        """Return the settings; raise for parameters that are wrong, or that do not work together."""
+        check_choice(normalize, "normalize", get_args(Normalize))
+        if isinstance(view_weights, str):
+            check_choice(view_weights, "view_weights", ("balanced",))
+        check_schedule(schedule)
+        check_growth(growth)
+        check_init_name(init)
+        changed, unused = check_update(update), check_unused(unused_atoms)
+        if unused.mean and not changed.needs_codes:
+            raise ValueError(
+                f"unused_atoms='mean' needs the residuals of all samples, which update={update!r} does not keep."
+                " Use update='sequential' or 'ksvd', or another rule for unused atoms."
+            )
+        if rule.coupling == "support" and normalize == "joint":
+            raise ValueError(
+                "normalize='joint' ties the gains of the views together, but with coupling='support' each view has"
+                " coefficients of its own. Use normalize='views'."
+            )
+        if rule.pursuit == "lasso" and changed.needs_codes:
+            raise ValueError(
+                f"update={update!r} is for codes of few atoms; pursuit='lasso' goes with 'statistics' or 'mod'."
+            )
+        return cls(
+            n_components=None if n_components is None else check_count(n_components, "n_components"),
+            rule=rule,
+            max_iter=check_count(max_iter, "max_iter"),
+            schedule=schedule,
+            growth=growth,
+            update=changed,
+            init=init,
+            normalize=normalize,
+            view_weights=view_weights,
+            unused=unused,
+            constant_atom=bool(constant_atom),
+            stop_tol=check_non_negative(stop_tol, "stop_tol"),
+            random_state=random_state,
+        )
+
+    def count_components(self, widths: Sequence[int]) -> int:
+        """Return n_components; if None, 4 times the features of the largest view, at most 256 unless it has more."""
+        largest = max(widths)
+        return self.n_components or max(largest, min(4 * largest, 256))
+
+    def limit(self, widths: Sequence[int], n_components: int) -> int:
+        """Return the final limit on the number of atoms per sample."""
+        most = min(n_components, sum(widths) if self.rule.coupling == "code" else min(widths))
+        if self.rule.pursuit == "lasso":
+            return n_components
+        if self.rule.n_nonzero is not None:
+            return min(self.rule.n_nonzero, most)
+        return most if self.rule.tol is not None else min(most, max(1, sum(widths) // 10))
+
+    def find_weights(self, mean_energies: Sequence[float] | None, n_views: int, scale: float) -> Floats:
+        """Return the weights of the views.
+
+        `mean_energies` are mean squared norms of samples multiplied by `scale`; only balanced weights need them.
+        """
+        if isinstance(self.view_weights, str):
+            squared = float(np.clip(scale, 1e-150, 1e150)) ** 2
+            return np.array([squared / size if size > 0 else 1.0 for size in mean_energies or [0.0] * n_views])
+        weights = check_weights(self.view_weights, n_views)
+        if not weights.any():
+            raise ValueError("Expected a positive weight for at least one view, got only zeros.")
+        return weights
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the weights of the views are computed from the samples."""
+        return isinstance(self.view_weights, str)

@@ -1,0 +1,235 @@
+"""Updates of the atoms after the samples are coded: the paper's sequential update, statistics, exact K-SVD, MOD.
+
+An update with ``needs_codes`` uses the codes and residuals of all samples, which must be in memory. For the others the
+sums A = C^T C and B = C^T X of a pass are enough.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import eigsh
+
+from ..coding.results import Sums
+from ..foundation.arrays import Array
+from ..kernels import _native
+from ..kernels.instruction_sets import active_level
+from ..parallel.blas import one_blas_thread
+from .atoms import AtomGroup, solve_factored
+
+UpdateName: TypeAlias = Literal["statistics", "sequential", "ksvd", "mod"]
+
+ATOMS_PER_CALL = 32  # a kernel returns to Python after this many atoms, so that an interrupt is noticed,
+PRODUCTS_PER_CALL = 1e8  # or after about this many products, if that is sooner
+
+
+def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of runs of atoms, one run per call of a kernel; `products` is the cost of one atom."""
+    step = int(np.clip(PRODUCTS_PER_CALL / max(products, 1), 1, ATOMS_PER_CALL))
+    for first in range(0, n_atoms, step):
+        yield first, min(first + step, n_atoms)
+
+
+class Update(ABC):
+    """One way to change the atoms of a group of views."""
+
+    name: ClassVar[str]
+    needs_codes: ClassVar[bool]
+
+
+class SumUpdate(Update):
+    """An update from sums over the codes."""
+
+    needs_codes = False
+
+    @abstractmethod
+    def apply(self, group: AtomGroup, sums: Sums) -> None:
+        """Change the atoms of the group."""
+
+
+class CodeUpdate(Update):
+    """An update from the codes and residuals of all samples."""
+
+    needs_codes = True
+
+    @abstractmethod
+    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+        """Change the atoms of the group and the residual; return the changed codes.
+
+        `residual` is X - C D of all views of the group side by side. With `mean_unused`, an atom that no sample uses
+        becomes the mean residual (the paper's rule).
+        """
+
+
+class Statistics(SumUpdate):
+    """With fixed codes, atom by atom: ``d_t <- B[t] - A[t] D + A[t, t] d_t``, normalised."""
+
+    name = "statistics"
+
+    def __init__(self, n_sweeps: int = 2) -> None:
+        self.n_sweeps = n_sweeps
+
+    def apply(self, group: AtomGroup, sums: Sums) -> None:
+        """Sweep over the atoms."""
+        level = active_level()
+        for _ in range(self.n_sweeps):
+            for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
+                _native.sweep(
+                    *group.layout,
+                    first,
+                    last,
+                    sums.a,
+                    sums.b,
+                    group.atoms,
+                    level,
+                )
+
+
+class Mod(SumUpdate):
+    """The method of optimal directions: least squares for all atoms at once, D = A^-1 B, then normalised."""
+
+    name = "mod"
+
+    def apply(self, group: AtomGroup, sums: Sums) -> None:
+        """Solve for the atoms that are used and not fixed."""
+        free = np.flatnonzero(np.diag(sums.a) > 0)
+        free = free[free >= group.n_fixed]
+        if free.size == 0:
+            return
+        fixed = slice(0, group.n_fixed)
+        right = sums.b[free] - sums.a[free, fixed] @ group.atoms[fixed]
+        left = sums.a[np.ix_(free, free)]
+        with one_blas_thread():
+            solved = self._solve(left, right)
+        rows = group.atoms[free].copy()
+        for i in range(len(group.views)):
+            columns = group.columns(i)
+            has_direction = np.any(solved[:, columns] != 0, axis=1)
+            rows[has_direction, columns] = solved[has_direction, columns]
+        group.replace(free, rows)
+
+    @staticmethod
+    def _solve(left: Array, right: Array) -> Array:
+        # Scaled to a unit diagonal, because some atoms may be used far more often than others.
+        scale = 1 / np.sqrt(np.diag(left))
+        try:
+            factor = scipy.linalg.cho_factor(left * np.outer(scale, scale))
+            if np.min(np.diag(factor[0])) > 1e-6:
+                return np.asarray(solve_factored(factor, right * scale[:, None]) * scale[:, None])
+        except scipy.linalg.LinAlgError:
+            pass
+        return np.asarray(scipy.linalg.pinvh(left) @ right)
+
+
+class Sequential(CodeUpdate):
+    """The paper's update (eq. 12-15): one step of the power method for each atom; residuals are kept up to date.
+
+    For one view this is approximate K-SVD.
+    """
+
+    name = "sequential"
+
+    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+        """Sweep over the atoms."""
+        columns = codes.tocsc()
+        values = np.ascontiguousarray(columns.data)
+        atoms = group.atoms.astype(residual.dtype)
+        level = active_level()
+        for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
+            _native.sequential(
+                *group.layout,
+                first,
+                last,
+                mean_unused,
+                columns.indptr.astype(np.int64),
+                columns.indices.astype(np.int32, copy=False),
+                values,
+                residual,
+                atoms,
+                level,
+            )
+        group.atoms[:] = atoms
+        columns.data = values
+        return columns.tocsr()
+
+
+class Ksvd(CodeUpdate):
+    """Exact K-SVD: each atom becomes the leading singular vector of the error without it, over all views, weighted."""
+
+    name = "ksvd"
+
+    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+        """Sweep over the atoms."""
+        columns = codes.tocsc()
+        values = columns.data
+        weights = np.repeat(group.weights, np.diff(group.starts))
+        atoms = group.atoms.astype(residual.dtype)
+        with one_blas_thread():
+            for t in range(group.n_fixed, atoms.shape[0]):
+                users = slice(columns.indptr[t], columns.indptr[t + 1])
+                samples = columns.indices[users]
+                if samples.size == 0:
+                    if mean_unused:
+                        mean = residual.mean(axis=0, dtype=np.float64)
+                        if mean.any():
+                            rows = np.where(_nonzero_views(group, mean), mean, group.atoms[t])
+                            group.replace(np.array([t]), rows[None])
+                            atoms[t] = group.atoms[t]
+                    continue
+                error = residual[samples] + np.outer(values[users], atoms[t])
+                scales = np.sqrt(weights).astype(error.dtype)
+                direction = leading_direction(error * scales, atoms[t] * scales)
+                # The atom that is least squares for the best coefficients, also in views of weight 0.
+                fresh = ((error * scales) @ direction) @ error.astype(np.float64)
+                if not fresh.any():
+                    continue
+                rows = np.where(_nonzero_views(group, fresh), fresh, group.atoms[t])
+                group.replace(np.array([t]), rows[None])
+                atoms[t] = group.atoms[t]
+                weighted = (weights * atoms[t]).astype(error.dtype)
+                values[users] = error @ weighted / max(float(weighted @ atoms[t]), np.finfo(error.dtype).tiny)
+                residual[samples] = error - np.outer(values[users], atoms[t])
+        return columns.tocsr()
+
+
+def _nonzero_views(group: AtomGroup, row: Array) -> npt.NDArray[np.bool_]:
+    """Return for each column whether the row may replace the atom in its view: nonzero there, or norms are joint."""
+    if group.joint:
+        return np.ones(row.size, bool)
+    sizes = np.diff(group.starts)
+    alive = [bool(np.any(row[group.columns(i)] != 0)) for i in range(len(group.views))]
+    return np.repeat(alive, sizes)
+
+
+def leading_direction(error: Array, guess: Array) -> npt.NDArray[np.float64]:
+    """Return the leading right singular vector of `error` in float64, with the sign of `guess`.
+
+    Computed from the smaller of the two Gram matrices; one eigenvector is enough, so there is no full SVD.
+    """
+    tall = error.shape[0] >= error.shape[1]
+    gram = (error.T @ error if tall else error @ error.T).astype(np.float64)
+    size = gram.shape[0]
+    if size > 200:  # Lanczos needs only a few products; the dense solver reduces the whole matrix
+        begin = np.asarray(guess if tall else error @ guess, np.float64)
+        vector = eigsh(gram, k=1, v0=begin if begin.any() else None, tol=1e-12)[1][:, 0]
+    else:
+        vector = scipy.linalg.eigh(gram, subset_by_index=[size - 1, size - 1], check_finite=False)[1][:, 0]
+    direction = vector if tall else vector @ error
+    sign = 1.0 if float(direction @ guess) >= 0 else -1.0
+    return np.asarray(sign * direction, np.float64)
+
+
+UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequential, Ksvd, Mod)}
+
+
+def check_update(update: object) -> Update:
+    """Return the update of that name."""
+    if not isinstance(update, str) or update not in UPDATES:
+        raise ValueError(f"Expected update to be one of {tuple(UPDATES)}, got {update!r}.")
+    return UPDATES[update]()
