@@ -17,7 +17,7 @@ BLUR = 1.5
 
 
 def _strip(panels: list[Any], path: Path, gap: int = 12) -> None:
-    """Write pictures side by side, with nothing between them, so that the page shows through."""
+    """Write pictures side by side, with transparent gaps."""
     from PIL import Image
 
     colours = [panel if panel.ndim == 3 else np.repeat(panel[..., None], 3, axis=2) for panel in panels]
@@ -44,7 +44,7 @@ def draw_pairs_and_prediction() -> None:
     sharp = data.camera().astype(np.float32)
     views = []
     for picture in (sharp, gaussian_filter(sharp, BLUR)):
-        rows = extract_patches(picture, (8, 8), n_patches=20_000, random_state=0).reshape(-1, 64)
+        rows = extract_patches(picture, (8, 8), max_patches=20_000, random_state=0).reshape(-1, 64)
         views.append(rows - rows.mean(axis=1, keepdims=True))
     learner = CoupledDictionaryLearning(256, n_nonzero_coefs=5, random_state=0, n_jobs=2).fit(views)
     codes = learner.transform(views)

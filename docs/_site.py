@@ -1,4 +1,4 @@
-"""What a finished site is checked for: it loads nothing from other hosts and tells no paths of this machine."""
+"""Checks of a finished site: it loads nothing from other hosts and shows no paths of this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def foreign(text: str) -> list[str]:
 
 
 def faults(site: Path, private: list[str]) -> list[str]:
-    """Return a sentence for everything in the site that should not be there."""
+    """Return one sentence for each fault of the site."""
     found = []
     for path in sorted(site.rglob("*")):
         if path.suffix not in (".html", ".js", ".css", ".txt", ".ipynb", ".py"):
@@ -49,12 +49,12 @@ def faults(site: Path, private: list[str]) -> list[str]:
 
 
 def check_site(app: Any, exception: Exception | None) -> None:
-    """Fail a build whose pages load something from elsewhere or tell where they were built."""
+    """Fail a build whose pages load something from other hosts or show where they were built."""
     if exception is not None or app.builder.format != "html":
         return
     from sphinx.errors import ExtensionError
 
-    # A path of one part, such as /docs, may be anything; that of a home directory ends with a slash.
+    # A path of one part, such as /docs, may occur in any text; so may that of a home directory without its slash.
     folders = [str(folder) for folder in (Path(app.srcdir).parent, Path(app.outdir)) if len(folder.parts) > 2]
     home = [f"{Path.home()}/"] if len(Path.home().parts) > 1 else []
     found = faults(Path(app.outdir), folders + home)
