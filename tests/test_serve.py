@@ -17,6 +17,7 @@ from waiting import PATIENCE
 import coupledict
 from coupledict.images import MultiFocusFusion, SuperResolution, imresize
 from coupledict.serve import _jobs, _samples, _tasks
+from coupledict.serve._jobs import Job
 from coupledict.serve._uploads import Form, Limits, Upload, plain_name
 
 
@@ -387,3 +388,32 @@ def test_a_fault_of_ours_is_told_as_such(client, monkeypatch, capfd):
     monkeypatch.setitem(_tasks.TASKS, "enlarge", run_out)
     assert client.message("enlarge", FILE) == "There is not enough memory for this; try smaller pictures."
     assert list(client.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("first", ["cancel", "run"])
+def test_a_job_that_is_cancelled_as_it_begins(tmp_path, first):
+    """It either never begins, and its folder goes, or it runs and hears of it; never both."""
+    begun = threading.Event()
+
+    def work(job):
+        begun.set()
+        job.report("working")
+        return {}
+
+    job = Job(work, tmp_path / "job", {})
+    job.folder.mkdir()
+    if first == "cancel":
+        job.cancel()
+        job.run()
+        assert not begun.is_set()
+    else:
+        with job._beginning:  # the moment between the two
+            running = threading.Thread(target=job.run)
+            running.start()
+            job._stop.set()
+        running.join(60)
+        assert not begun.is_set(), "it looks whether anybody waits once it may begin"
+        job.cancel()
+    assert job.state == "cancelled"
+    assert job.ended.is_set()
+    assert not job.folder.exists()

@@ -26,7 +26,7 @@ class Progress:
     stage : str
         What is being done, such as ``"learning"`` or ``"fusing"``.
     completed : int
-        Units of work that are finished: iterations of a learner, patches, tiles, seconds of sound.
+        Units of work that are finished: iterations of a learner, patches, tiles, samples of sound.
     total : int or None
         Total number of these units; None if it is not known.
     """

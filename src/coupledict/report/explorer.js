@@ -356,7 +356,7 @@
     width = root.clientWidth;
     fit();
   }).observe(root);
-  // Zoom, or a move to another screen, changes the ratio of pixels; a query hears only that its own ratio is left.
+  // Zoom, or a move to another screen, changes the ratio of pixels; a query tells only that its own ratio no longer holds.
   (function watch() {
     const query = window.matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
     query.addEventListener("change", () => (fit(), watch()), { once: true });

@@ -55,6 +55,7 @@ class Job:
         self.seconds = 0.0
         self._work, self._names = work, names
         self._stop = threading.Event()
+        self._beginning = threading.Lock()  # a job begins or is cancelled before it begins, never both
         self.ended = threading.Event()
 
     def report(self, phase: str, share: float = 0.0) -> None:
@@ -80,15 +81,17 @@ class Job:
 
     def cancel(self) -> None:
         """Ask the job to end; a waiting job ends at once."""
-        self._stop.set()
-        if self.state == "waiting":
-            self._end("cancelled")
+        with self._beginning:
+            self._stop.set()
+            if self.state == "waiting":
+                self._end("cancelled")
 
     def run(self) -> None:
         """Run the work and store its outcome; never raises."""
-        if self._stop.is_set():
-            return
-        self.state, begin = "running", time.perf_counter()
+        with self._beginning:
+            if self._stop.is_set():
+                return
+            self.state, begin = "running", time.perf_counter()
         try:
             self.result = self._work(self)
             self.seconds = time.perf_counter() - begin
