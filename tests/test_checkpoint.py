@@ -349,7 +349,8 @@ def test_files_that_lie(path, views, change):
     place = metadata if next(iter(change)) in metadata else metadata["checkpoint"]
     place.update(change)
     write_model(path, tensors, metadata)
-    with pytest.raises(ModelFileError, match=r"to hold a complete (checkpoint|model), but"):
+    what = "model" if "parameters" in change else "checkpoint"  # without parameters it is not even a model
+    with pytest.raises(ModelFileError, match=f"to hold a complete {what}, but"):
         make().fit(views, resume=path)
 
 
@@ -360,7 +361,7 @@ def test_tensors_that_are_missing(path, views):
         if name.startswith("components"):
             continue  # these are for those who take the checkpoint for a model
         write_model(path, {key: array for key, array in tensors.items() if key != name}, metadata)
-        with pytest.raises(ModelFileError, match=r"to hold a complete (checkpoint|model), but"):
+        with pytest.raises(ModelFileError, match="to hold a complete checkpoint, but"):
             make().fit(views, resume=path)
     write_model(path, tensors | {"checkpoint.atoms.1": np.zeros((3, 9))}, metadata)
     with pytest.raises(ModelFileError, match="its arrays do not fit each other"):
