@@ -52,7 +52,7 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
     while len(chosen) < len(support):
         if problem.tol is not None and residual @ residual < problem.tol - slack * np.sqrt(problem.tol):
             return f"it goes on after tol was reached with {len(chosen)} atoms"
-        guards = twins.guards(problem.dtype, problem.pursuit)
+        guards = twins.guards(problem.pursuit)
         worth = twins.scores(unit, residual, chosen, problem.pursuit, 0.5 * guards[-1])
         rest = [k for k in support if k not in chosen]
         best = max(rest, key=lambda k: worth[k])
@@ -69,14 +69,16 @@ def fault_of_code(problem: Problem, code: np.ndarray, x: np.ndarray) -> str | No
         coefficients = np.linalg.lstsq(unit[chosen].T, x, rcond=None)[0]
         residual = x - coefficients @ unit[chosen]
     given = x - code @ problem.atoms
-    # The kernels work from inner products of atoms, so rounding grows with the square of the condition number.
+    # The fast kernels work from inner products of atoms, so rounding grows with the square of the condition number, to
+    # where the careful one takes over. Large coefficients have large rounding errors themselves.
     condition = np.linalg.cond(unit[support]) if support else 1.0
-    if np.linalg.norm(given) > np.linalg.norm(residual) + slack + 10 * problem.eps * condition**2 * size:
+    growth = max(condition, min(condition**2, 1e4))
+    if np.linalg.norm(given) > np.linalg.norm(residual) + slack + 10 * problem.eps * growth * size:
         return f"its residual is {np.linalg.norm(given)}, that of least squares {np.linalg.norm(residual)}"
     if len(support) < problem.limit and not (
         problem.tol is not None and residual @ residual <= problem.tol + slack * np.sqrt(problem.tol)
     ):
-        worth = twins.scores(unit, residual, chosen, problem.pursuit, 2 * twins.pivot_guard(problem.dtype))
+        worth = twins.scores(unit, residual, chosen, problem.pursuit, 2 * twins.PIVOT_GUARD)
         if worth.max() > slack:
             return f"it stops at {len(support)} atoms, although atom {worth.argmax()} is worth {worth.max()}"
     return None

@@ -181,7 +181,7 @@ def test_kernels_refuse_other_number_types(rng):
         "status": np.empty(1, np.uint8),
     }
     settings = {
-        "n_nonzero": 3, "tol": -1.0, "ols": False, "gram_free": True,
+        "n_nonzero": 3, "tol": -1.0, "ols": False, "gram_free": True, "careful": False, "narrow": False,
         "workspace": _native.Workspace(), "stop": np.zeros(1, np.int32),
     }  # fmt: skip
     assert plan.encode([np.ones((1, 3))], [1.0], **settings, **outputs) == 3

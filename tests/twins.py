@@ -19,19 +19,23 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
 
-def pivot_guard(dtype: npt.DTypeLike) -> float:
-    """Share of its squared norm that an atom must have outside the span of the chosen ones to be chosen itself."""
-    return 1000 * float(np.finfo(dtype).eps)
+PIVOT_GUARD = 2.0**-84  # share of its squared norm that an atom must have outside the span of the chosen ones
+OLS_GUARD = 1e-13  # OLS, whose rounding error grows with 1 / pivot, takes smaller pivots only in need
 
 
-def guards(dtype: npt.DTypeLike, pursuit: Pursuit) -> tuple[float, ...]:
-    """Guards to try in turn: OLS, whose rounding error grows with 1 / pivot, takes small pivots only in need."""
-    return (100 * pivot_guard(dtype), pivot_guard(dtype)) if pursuit == "ols" else (pivot_guard(dtype),)
+def guards(pursuit: Pursuit) -> tuple[float, ...]:
+    """Guards to try in turn."""
+    return (OLS_GUARD, PIVOT_GUARD) if pursuit == "ols" else (PIVOT_GUARD,)
 
 
-def noise_share(dtype: npt.DTypeLike, n_features: int) -> float:
+def noise_share(n_features: int) -> float:
     """Size of a correlation, relative to the signal's norm, below which it is taken for rounding error."""
-    return float(np.finfo(dtype).eps) * (8 + 0.5 * float(np.sqrt(n_features)))
+    return float(np.finfo(float).eps) * (8 + 0.5 * float(np.sqrt(n_features)))
+
+
+def nothing_left(dtype: npt.DTypeLike) -> float:
+    """Squared residual, relative to the squared norm of the signal, that is taken for rounding error."""
+    return 1e-11 if dtype == np.float32 else 1e-24
 
 
 def stack(arrays: Sequence[npt.ArrayLike], view_weights: npt.ArrayLike) -> Matrix:
@@ -72,12 +76,13 @@ def encode_signal(
     x: Vector, unit: Matrix, n_nonzero: int, tol: float | None, pursuit: Pursuit, dtype: npt.DTypeLike
 ) -> tuple[list[int], Vector]:
     """Return the atoms chosen for one joint signal, in order, and their coefficients (eq. 5 to 8)."""
-    noise = noise_share(dtype, x.size) * float(np.linalg.norm(x))
+    noise = noise_share(x.size) * float(np.linalg.norm(x))
     chosen: list[int] = []
     coefficients: Vector = np.zeros(0)
     residual = x
-    while len(chosen) < n_nonzero and not (tol is not None and residual @ residual <= tol):
-        for guard in guards(dtype, pursuit):
+    enough = max(nothing_left(dtype) * float(x @ x), -1 if tol is None else tol)
+    while len(chosen) < n_nonzero and residual @ residual > enough:
+        for guard in guards(pursuit):
             worth = scores(unit, residual, chosen, pursuit, guard)
             best = int(np.argmax(worth))
             if worth[best] > 0 and abs(unit[best] @ residual) > noise:
@@ -123,14 +128,15 @@ def encode_signal_support(
     has its own least squares. In a view where an atom depends on those before, its coefficient is 0.
     """
     n_features = sum(x.size for x in xs)
-    noise = noise_share(dtype, n_features) ** 2 * sum(float(x @ x) for x in xs)
+    noise = noise_share(n_features) ** 2 * sum(float(x @ x) for x in xs)
     chosen: list[int] = []
     own: list[list[int]] = [[] for _ in xs]  # the chosen atoms that are independent in each view
     coefficients = [np.zeros(0) for _ in xs]
     residuals = list(xs)
-    while len(chosen) < n_nonzero and not (tol is not None and sum(float(r @ r) for r in residuals) <= tol):
+    enough = max(nothing_left(dtype) * sum(float(x @ x) for x in xs), -1 if tol is None else tol)
+    while len(chosen) < n_nonzero and sum(float(r @ r) for r in residuals) > enough:
         left = [remaining_norms(unit, mine) for unit, mine in zip(units, own, strict=True)]
-        usable = np.any([norms > pivot_guard(dtype) for norms in left], axis=0)
+        usable = np.any([norms > PIVOT_GUARD for norms in left], axis=0)
         usable[chosen] = False
         worth = np.where(usable, sum((unit @ r) ** 2 for unit, r in zip(units, residuals, strict=True)), 0)
         best = int(np.argmax(worth))
@@ -138,7 +144,7 @@ def encode_signal_support(
             break
         chosen.append(best)
         for v, (unit, x) in enumerate(zip(units, xs, strict=True)):
-            if left[v][best] > pivot_guard(dtype):
+            if left[v][best] > PIVOT_GUARD:
                 own[v].append(best)
             solved = np.asarray(np.linalg.lstsq(unit[own[v]].T, x, rcond=None)[0], float)
             residuals[v] = x - solved @ unit[own[v]]

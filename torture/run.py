@@ -37,6 +37,7 @@ PROOFS = [
     Proof("interrupts", 150, alone=True),
     Proof("processes", 3, alone=True),
     *(Proof("fuzz_coding", 24_000, seed) for seed in range(4)),
+    Proof("fuzz_coherent", 6_000),
     Proof("kills", 200),
     Proof("number_types", 20_000),
     Proof("endurance", 2_000),

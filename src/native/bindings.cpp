@@ -131,9 +131,9 @@ class Plan {
     }
 
     index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol, bool ols,
-                   bool gram_free, Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
-                   const Out<std::int32_t> &indices, const Out<T> &values, const Out<double> &energy,
-                   const Out<std::uint8_t> &status) const {
+                   bool gram_free, bool careful, bool narrow, Workspace &workspace, const Out<const int> &stop,
+                   const Out<std::int32_t> &counts, const Out<std::int32_t> &indices, const Out<T> &values,
+                   const Out<double> &energy, const Out<std::uint8_t> &status) const {
         const Rows rows(views, scales);
         const index_t n = rows.n;
         expect(rows.n_features == d_.n_features, "views and dictionary differ in features");
@@ -143,7 +143,12 @@ class Plan {
         expect(holds(counts, n) && holds(energy, n) && holds(status, n) && holds(indices, n * n_nonzero) &&
                    holds(values, n * n_nonzero),
                "an output is too short");
-        const Limits limits = {n_nonzero, tol, ols ? kOls : kOmp, gram_free ? kGramFree : kGram};
+        expect_double(careful);
+        const Limits limits = {n_nonzero, tol, ols ? kOls : kOmp,
+                               careful     ? kCareful
+                               : gram_free ? kGramFree
+                                           : kGram,
+                               narrow};
         const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
         void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
         nb::gil_scoped_release released;
@@ -153,13 +158,14 @@ class Plan {
 
     // Views that share atoms but not coefficients; `plans` holds one plan per view.
     static index_t encode_support(const std::vector<const Plan *> &plans, const nb::list &views,
-                                  const std::vector<double> &scales, index_t n_nonzero, double tol,
-                                  Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
-                                  const Out<std::int32_t> &indices, const std::vector<Out<T>> &values,
-                                  const Out<double> &energy, const Out<std::uint8_t> &status) {
+                                  const std::vector<double> &scales, index_t n_nonzero, double tol, bool careful,
+                                  bool narrow, Workspace &workspace, const Out<const int> &stop,
+                                  const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
+                                  const std::vector<Out<T>> &values, const Out<double> &energy,
+                                  const Out<std::uint8_t> &status) {
         const Rows rows(views, scales);
-        expect(plans.size() == views.size() && values.size() == views.size() && views.size() <= 64,
-               "one plan and one output a view are expected, and at most 64 views");
+        expect(plans.size() == views.size() && values.size() == views.size(),
+               "expected one plan and one output for each view");
         std::vector<Dictionary<T>> dictionaries;
         std::vector<T *> outputs;
         for (std::size_t v = 0; v < plans.size(); ++v) {
@@ -175,7 +181,8 @@ class Plan {
         expect(stop.size() == 1 && holds(counts, rows.n) && holds(energy, rows.n) && holds(status, rows.n) &&
                    holds(indices, rows.n * n_nonzero),
                "an output is too short");
-        const Limits limits = {n_nonzero, tol, kOmp, kGram};
+        expect_double(careful);
+        const Limits limits = {n_nonzero, tol, kOmp, careful ? kCareful : kGram, narrow};
         const Codes<T> codes = {counts.data(), indices.data(), nullptr, energy.data(), status.data()};
         const Kernels<T> &kernels = plans[0]->kernels_;
         const index_t n_views = static_cast<index_t>(plans.size());
@@ -190,6 +197,10 @@ class Plan {
     bool has_gram() const { return d_.gram != nullptr; }
 
   private:
+    static void expect_double(bool careful) {
+        expect(!careful || sizeof(T) == 8, "the careful method is for float64 only");
+    }
+
     const Kernels<T> &kernels_;
     Dictionary<T> d_;
     Buffer<T> panels_, gram_;
@@ -284,13 +295,13 @@ void bind_plan(nb::module_ &m, const char *name) {
         .def("allocate_gram", &Plan<T>::allocate_gram)
         .def("fill_gram", &Plan<T>::fill_gram, "start"_a, "stop"_a, "workspace"_a)
         .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a, "ols"_a,
-             "gram_free"_a, "workspace"_a, nb::arg("stop").noconvert(), nb::arg("counts").noconvert(),
-             nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("energy").noconvert(),
-             nb::arg("status").noconvert())
+             "gram_free"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
+             nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
+             nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
-                    "n_nonzero"_a, "tol"_a, "workspace"_a, nb::arg("stop").noconvert(), nb::arg("counts").noconvert(),
-                    nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("energy").noconvert(),
-                    nb::arg("status").noconvert())
+                    "n_nonzero"_a, "tol"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
+                    nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
+                    nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
         .def_prop_ro("n_features", &Plan<T>::n_features)
         .def_prop_ro("has_gram", &Plan<T>::has_gram);
@@ -334,6 +345,7 @@ NB_MODULE(_native, m) {
                                       {"EXHAUSTED", kExhausted},
                                       {"DEPENDENT", kDependent},
                                       {"ZERO", kZero},
+                                      {"DOUBTFUL", kDoubtful},
                                       {"NOT_FINITE", kNotFinite},
                                       {"OVERFLOW", kOverflow}})
         m.attr(name) = static_cast<int>(value);

@@ -5,10 +5,11 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// The column of the largest lane; of equal lanes, the lowest column.
+// The column of the largest lane; of equal lanes, the lowest column; -1 if a lane is not a number.
 template <class T>
 inline index_t column_of_largest(vec<T> score, ivec<T> place) {
     unsigned mask = equal_lanes(score, splat(static_cast<T>(largest_lane(score))));
+    if (!mask) return -1;
     alignas(kVectorBytes) std::remove_const_t<decltype(Simd<T>::magnitude)> start[kLanes<T>];
     *reinterpret_cast<ivec<T> *>(start) = place;
     int lane = __builtin_ctz(mask);
@@ -24,6 +25,7 @@ inline index_t column_of_largest(vec<T> score, ivec<T> place) {
 template <class T>
 struct LargestCorrelation {
     static constexpr bool kNeedsNorms = false;
+    static constexpr double kLeastNorm = 0;
     vec<T> top[2];
     ivec<T> place[2];  // two chains, so that one does not wait for the other
 
@@ -35,6 +37,7 @@ struct LargestCorrelation {
         top[chain] = better ? size : top[chain];
         place[chain] = better ? splat_index<T>(column) : place[chain];
     }
+    bool hears_shut(double) const { return false; }
     index_t winner() const {
         const auto second = (top[1] > top[0]) | ((top[1] == top[0]) & (place[1] < place[0]));
         return column_of_largest<T>(second ? top[1] : top[0], second ? place[1] : place[0]);
@@ -42,24 +45,29 @@ struct LargestCorrelation {
 };
 
 // Orthogonal least squares: the largest decrease of the squared residual, a^2 / remaining norm. Fractions are compared
-// by cross-multiplication: a division for every atom would cost more than the rest of the step.
-template <class T>
+// by cross-multiplication: a division for every atom would cost more than the rest of the step. Atoms whose remaining
+// norm is not larger than its rounding error are shut out.
+template <class T, Method M>
 struct LargestFall {
     static constexpr bool kNeedsNorms = true;
-    vec<T> top[2], under[2];
+    static constexpr double kLeastNorm = M == kGram ? kDoubtfulPivotGram<T> / 10 : kDoubtfulPivotFree<T>;
+    vec<T> top[2], under[2], shut;
     ivec<T> place[2];
 
-    LargestFall() : top{}, under{splat(T(1)), splat(T(1))}, place{} {}
+    LargestFall() : top{}, under{splat(T(1)), splat(T(1))}, shut{}, place{} {}
     void see(int v, vec<T> a, vec<T> norm, index_t column) {
         const int chain = v % 2;
-        const vec<T> guard = splat(static_cast<T>(kCautiousGuard<T>));
-        const auto open = norm > guard;
-        const vec<T> square = open ? a * a : vec<T>{}, left = open ? norm : splat(T(1));
+        const auto open = norm > splat(static_cast<T>(kLeastNorm));
+        const vec<T> all = a * a, square = open ? all : vec<T>{}, left = open ? norm : splat(T(1));
+        const vec<T> other = open ? vec<T>{} : all;
+        shut = other > shut ? other : shut;
         const auto better = square * under[chain] > top[chain] * left;
         top[chain] = better ? square : top[chain];
         under[chain] = better ? left : under[chain];
         place[chain] = better ? splat_index<T>(column) : place[chain];
     }
+    // Whether an atom that is shut out, perhaps a chosen one, has a correlation beyond `noise`.
+    bool hears_shut(double noise) const { return static_cast<double>(largest_lane(shut)) > noise * noise; }
     index_t winner() const {
         const vec<T> first = top[0] / under[0], other = top[1] / under[1];
         const auto second = (other > first) | ((other == first) & (place[1] < place[0]));
@@ -67,16 +75,19 @@ struct LargestFall {
     }
 };
 
-// The best atom that is neither chosen nor barred, or -1; for cases where rounding makes the fast choice useless.
+// The best atom that is neither chosen nor barred, or -1; for cases where rounding makes the fast choice useless. With
+// `norms`, an atom that has at most `least` left is taken only if there is no other.
 template <class T>
-index_t careful_choice(const Dictionary<T> &d, const Support<T> &s, const T *a, const T *norms) {
+index_t slow_choice(const Dictionary<T> &d, const Support<T> &s, const T *a, const T *norms, double least) {
     index_t best = -1;
     double top = 0;
+    bool best_is_open = false;
     for (index_t k = 0; k < d.n_atoms; ++k) {
-        if (s.is_closed(k) || (norms && norms[k] <= static_cast<T>(kPivotGuard<T>))) continue;
+        if (s.is_closed(k) || a[k] == 0) continue;
+        const bool open = !norms || static_cast<double>(norms[k]) > least;
         const double ak = static_cast<double>(a[k]);
-        const double score = ak * ak / (norms ? static_cast<double>(norms[k]) : 1.0);
-        if (score > top) top = score, best = k;
+        const double score = ak * ak / (norms && open ? static_cast<double>(norms[k]) : 1.0);
+        if (open > best_is_open || (open == best_is_open && score > top)) top = score, best = k, best_is_open = open;
     }
     return best;
 }
@@ -89,7 +100,8 @@ struct Coding {
     T *a;      // correlations of the residual with all atoms
     T *norms;  // remaining squared norms of the atoms, or null
     Stop<T> stop;
-    double noise;
+    double signal_energy, noise;
+    int exponent;
     Status status;
     Choice choice;  // has seen the current correlations
 
@@ -100,7 +112,9 @@ struct Coding {
           a(correlations),
           norms(Choice::kNeedsNorms ? remaining : nullptr),
           stop(arrival.energy, limits.tol, arrival.exponent),
+          signal_energy(arrival.energy),
           noise(noise_share<T>(d.n_features) * __builtin_sqrt(arrival.energy)),
+          exponent(arrival.exponent),
           status(kExhausted) {
         s->clear();
         if (Choice::kNeedsNorms)
@@ -115,32 +129,67 @@ struct Coding {
     // Tells whether the correlation with atom k is more than rounding error.
     bool heard(index_t k) const { return __builtin_fabs(static_cast<double>(a[k])) > noise; }
 
-    // Takes the next atom; false when the signal is done. `project(k, r)` writes the new row of R and returns the
-    // remaining squared norm of the atom.
-    template <class Project>
-    bool take(const Dictionary<T> &d, const Limits &limits, double *residual, Project &&project) {
-        index_t k = choice.winner();
-        while (true) {
-            if (support->is_closed(k) || !heard(k)) k = careful_choice(d, *support, a, norms);
-            if (k < 0 || !heard(k)) {
-                status = support->any_barred ? kDependent : kExhausted;
-                return false;
-            }
-            const T left = project(k, support->next_row());
-            if (left > static_cast<T>(kPivotGuard<T>)) {
-                const T inverse_pivot = T(1) / square_root(left), z = a[k] * inverse_pivot;
-                support->add(k, inverse_pivot, z);
-                stop.count(static_cast<double>(z), static_cast<double>(left));
-                break;
+    // Tells whether an atom that was not chosen correlates with the residual, but has too little left to be compared.
+    bool hears_shut(const Dictionary<T> &d) const {
+        if (!choice.hears_shut(noise)) return false;
+        for (index_t k = 0; k < d.n_atoms; ++k)
+            if (norms[k] <= static_cast<T>(Choice::kLeastNorm) && heard(k) && !support->is_chosen(k)) return true;
+        return false;
+    }
+
+    // Takes the next atom by a fast method; false when the signal is done, or doubtful. `project(k, r)` writes the new
+    // row of R and returns the remaining squared norm of the atom; `correlation` is that of the signal with this
+    // remaining part.
+    template <class Signal>
+    bool take(const Dictionary<T> &d, const Limits &limits, double *residual, const Signal &signal) {
+        const index_t k = choice.winner();
+        if (k < 0 || support->is_chosen(k) || !heard(k)) {
+            support->solve();
+            stop.energy = support->residual_energy(d, x, residual);
+            status = stop.energy > kNothingLeft<T> * signal_energy ? kDoubtful : kExhausted;
+            return false;
+        }
+        const T left = signal.project(d, k, support->next_row());
+        if (!(left > static_cast<T>(Signal::kDoubtfulPivot)) || hears_shut(d)) {
+            status = kDoubtful;
+            return false;
+        }
+        add(d, k, left, signal);
+        return go_on(d, limits, residual);
+    }
+
+    // The same by the careful method, for which no signal is doubtful.
+    template <class Signal>
+    bool take_carefully(const Dictionary<T> &d, const Limits &limits, double *residual, const Signal &signal) {
+        const double nothing = limits.narrow ? kNothingLeftNarrow : kNothingLeft<T>;
+        while (stop.energy > nothing * signal_energy) {
+            index_t k = choice.winner();
+            if (k < 0 || support->is_closed(k) || !heard(k) ||
+                (norms && norms[k] <= static_cast<T>(Choice::kLeastNorm)))
+                k = slow_choice(d, *support, a, norms, Choice::kLeastNorm);
+            if (k < 0 || !heard(k)) break;
+            const T left = signal.project(d, k, support->next_row());
+            if (left > static_cast<T>(kDependentPivot)) {
+                add(d, k, left, signal);
+                return go_on(d, limits, residual);
             }
             support->bar(k);
         }
-        if (stop.reached(*support, d, x, residual)) {
-            status = kTolerance;
-            return false;
-        }
-        status = kLimit;
-        return support->size < limits.n_nonzero;
+        status = support->any_barred ? kDependent : kExhausted;
+        return false;
+    }
+
+  private:
+    template <class Signal>
+    void add(const Dictionary<T> &d, index_t k, T left, const Signal &signal) {
+        const T inverse_pivot = T(1) / square_root(left), z = signal.correlation(d, x, a[k]) * inverse_pivot;
+        support->add(k, inverse_pivot, z);
+        stop.count(static_cast<double>(z), static_cast<double>(left));
+    }
+    bool go_on(const Dictionary<T> &d, const Limits &limits, double *residual) {
+        const bool reached = stop.reached(*support, d, x, residual);
+        status = reached ? kTolerance : kLimit;
+        return !reached && support->size < limits.n_nonzero;
     }
 };
 

@@ -38,7 +38,7 @@ class Writer {
 };
 
 // Codes signals with one of the methods.
-template <class T, class Choice, template <class, class> class MethodOf>
+template <class T, class Choice, template <class, class> class MethodOf, bool Careful = false>
 class Encoder {
     using Method = MethodOf<T, Choice>;
     using Signal = typename Method::Signal;
@@ -49,8 +49,8 @@ class Encoder {
           limits_(limits),
           block_(block_size(d)),
           group_(Method::group_size(d, limits, block_)),
-          method_(arena, d, limits, block_),
-          settlement_(arena, d.n_features, limits.n_nonzero) {
+          method_(arena, d, limits, block_) {
+        residual_ = arena.take<double>(d.n_features);
         x_ = arena.take<T>(block_ * d.n_features);
         a_ = arena.take<T>(block_ * d.stride);
         arrivals_ = arena.take<Arrival>(block_);
@@ -107,8 +107,7 @@ class Encoder {
             index_t kept = 0;
             for (index_t w = 0; w < n_working; ++w) {
                 const index_t i = working_[w];
-                const auto project = [&](index_t k, T *r) { return signals_[i].project(d_, k, r); };
-                if (codings_[i].take(d_, limits_, settlement_.residual(), project)) working_[kept++] = i;
+                if (take(codings_[i], signals_[i])) working_[kept++] = i;
             }
             n_working = kept;
             method_.advance(d_, n_working, working_, signals_, codings_);
@@ -123,19 +122,34 @@ class Encoder {
         }
     }
 
+    bool take(Coding<T, Choice> &coding, const Signal &signal) {
+        if constexpr (Careful)
+            return coding.take_carefully(d_, limits_, residual_, signal);
+        else
+            return coding.take(d_, limits_, residual_, signal);
+    }
+
     void finish(index_t i, const Arrival &arrival, Coding<T, Choice> &coding, Writer<T> &writer) {
         Support<T> &support = *coding.support;
-        const double energy = settlement_.settle(d_, support, coding.x, arrival.energy, coding.stop.energy);
-        support.shorten(settlement_.n_trusted());
-        const bool missed = coding.status == kTolerance && energy > coding.stop.tol;
-        writer.write(i, arrival, support, missed ? kDependent : coding.status, energy);
+        if constexpr (Careful) {
+            const double energy =
+                settle(d_, limits_, support, coding.x, arrival.exponent, arrival.energy, coding.stop.energy, residual_);
+            const bool missed = coding.status == kTolerance && energy > coding.stop.tol;
+            writer.write(i, arrival, support, missed ? kDependent : coding.status, energy);
+        } else {
+            support.solve();
+            if (coding.status == kDoubtful || support.has_large_coefficients(arrival.energy))
+                writer.skip(i, arrival, kDoubtful);
+            else
+                writer.write(i, arrival, support, coding.status, coding.stop.energy);
+        }
     }
 
     const Dictionary<T> &d_;
     const Limits &limits_;
     index_t block_, group_;
     Method method_;
-    Settlement<T> settlement_;
+    double *residual_;
     T *x_, *a_;
     Arrival *arrivals_;
     Coding<T, Choice> *codings_;
@@ -147,12 +161,17 @@ class Encoder {
 template <class T, class With>
 index_t choose_encoder(const Limits &limits, With &&with) {
     using Omp = LargestCorrelation<T>;
-    using Ols = LargestFall<T>;
+    using GramOls = LargestFall<T, kGram>;
+    using FreeOls = LargestFall<T, kGramFree>;
+    constexpr bool careful = sizeof(T) == 8;
     if (limits.method == kGram)
         return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramMethod> *>(nullptr))
-                                      : with(static_cast<Encoder<T, Ols, GramMethod> *>(nullptr));
-    return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod> *>(nullptr))
-                                  : with(static_cast<Encoder<T, Ols, GramFreeMethod> *>(nullptr));
+                                      : with(static_cast<Encoder<T, GramOls, GramMethod> *>(nullptr));
+    if (limits.method == kGramFree)
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod> *>(nullptr))
+                                      : with(static_cast<Encoder<T, FreeOls, GramFreeMethod> *>(nullptr));
+    return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod, careful> *>(nullptr))
+                                  : with(static_cast<Encoder<T, FreeOls, GramFreeMethod, careful> *>(nullptr));
 }
 
 template <class T>

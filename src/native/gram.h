@@ -50,6 +50,10 @@ struct GramSignal {
         norms = arena.take<T>(limits.pursuit == kOls ? d.stride : 0);
     }
 
+    static constexpr bool kHasBasis = false;
+    static constexpr double kDoubtfulPivot = kDoubtfulPivotGram<T>;
+    // Correlation of the signal with the part of atom k that is orthogonal to the chosen ones: that of the residual.
+    T correlation(const Dictionary<T> &, const T *, T a) const { return a; }
     T project(const Dictionary<T> &, index_t k, T *r) const {
         constexpr index_t width = kBlockWidth<T>;
         const T *column = rows + k / width * width * limit + k % width;

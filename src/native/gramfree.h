@@ -28,7 +28,7 @@ struct GramFreeSignal {
         T *q = basis + m * d.n_features;
         unpack_atom(d, k, q);
         for (index_t j = 0; j < m; ++j) r[j] = 0;
-        for (int round = 0; round < 2; ++round)
+        for (int round = 0; round < (m > 0 ? 2 : 0); ++round)
             for (index_t j = 0; j < m; ++j) {
                 const T *qj = basis + j * d.n_features;
                 const T part = dot(d.n_features, q, qj);
@@ -36,6 +36,12 @@ struct GramFreeSignal {
                 for (index_t f = 0; f < d.n_features; ++f) q[f] -= part * qj[f];
             }
         return dot(d.n_features, q, q);
+    }
+    static constexpr bool kHasBasis = true;
+    static constexpr double kDoubtfulPivot = kDoubtfulPivotFree<T>;
+    // Correlation of the signal with that part. It is more precise than that of the residual with the atom.
+    T correlation(const Dictionary<T> &d, const T *x, T) const {
+        return dot(d.n_features, x, basis + support.size * d.n_features);
     }
 };
 

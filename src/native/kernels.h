@@ -17,8 +17,9 @@ enum Status : std::uint8_t {
     kExhausted = 2,  // what is left is rounding error, or orthogonal to every atom
     kDependent = 3,  // what is left correlates only with atoms that depend on those chosen
     kZero = 4,       // the signal is zero
-    kNotFinite = 5,  // the signal holds NaN or infinity, and was not coded
-    kOverflow = 6,   // a coefficient does not fit the number type
+    kDoubtful = 5,   // not coded: rounding errors may be large here, and the careful method must do it
+    kNotFinite = 6,  // the signal holds NaN or infinity, and was not coded
+    kOverflow = 7,   // a coefficient does not fit the number type
 };
 
 // One view of a chunk of signals, as it lies in memory; strides are counted in elements and may be negative.
@@ -42,13 +43,16 @@ struct Dictionary {
 };
 
 enum Pursuit : int { kOmp = 0, kOls = 1 };
-enum Method : int { kGram = 0, kGramFree = 1 };
+// kGram and kGramFree are fast, and return kDoubtful for a signal whose atoms are so close to dependent that rounding
+// errors matter. kCareful, for double only, is kGramFree with every check.
+enum Method : int { kGram = 0, kGramFree = 1, kCareful = 2 };
 
 struct Limits {
     index_t n_nonzero;  // at most this many atoms; at least 1, at most min(n_atoms, n_features)
     double tol;         // squared residual to stop at; negative for no tolerance
     Pursuit pursuit;
     Method method;
+    bool narrow;  // kCareful: the signals are float32, and coefficients are rounded to float32
 };
 
 // Results of one chunk. `indices` and `values` are written without gaps, in the order of the signals.
@@ -97,7 +101,7 @@ struct Kernels {
     index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Limits &limits);
 
     // The same for views that share the atoms but not the coefficients: one dictionary per view. Coefficients of view v
-    // go to values[v]. `limits.method` is kGram.
+    // go to values[v]. `limits.method` is kGram or kCareful.
     index_t (*encode_support)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits, index_t n,
                               const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes,
                               T *const *values);

@@ -20,22 +20,27 @@ struct Precision<double> {
     static constexpr double smallest_energy = 1e-100, largest_energy = 1e100;
 };
 
-// Constants of the pursuit; the slow twin (tests/twins.py) shares the guards.
+// Constants of the pursuit. An atom with less of its squared norm left outside the span of the chosen ones makes a
+// signal doubtful. Correlations that are updated with the Gram matrix lose as many digits as this has zeros; directions
+// in the space of the features lose half as many.
 template <class T>
-constexpr double kPivotGuard = 1000 * Precision<T>::epsilon;  // an atom with less of its squared norm left is dependent
-// Orthogonal least squares divides by the remaining norm of an atom, which amplifies rounding errors. It takes atoms
-// with less than this only when no others help; without this guard, its float32 codes of photographs can be worse than
-// none.
+constexpr double kDoubtfulPivotGram = sizeof(T) == 4 ? 3e-4 : 1e-8;
 template <class T>
-constexpr double kCautiousGuard = 1e5 * Precision<T>::epsilon;
-// Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which the residual
-// is checked: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
+constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
+// For the careful method, an atom with less than this left depends on the chosen ones. tests/twins.py has the same.
+constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
+// Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which a signal is
+// doubtful: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
 template <class T>
 constexpr double kLargeCoefficients = sizeof(T) == 4 ? 400 : 1e8;
-// How far the squared residual may exceed the running one, relative to the squared norm of the signal: the running one
-// is a difference of rounded numbers.
+// A squared residual of at most this share of the squared norm of the signal is rounding error.
 template <class T>
-constexpr double kTrustedShare = 100 * Precision<T>::epsilon;
+constexpr double kNothingLeft = sizeof(T) == 4 ? 1e-11 : 1e-24;
+// The same for the careful method and float32 signals: the rounding error of the signals themselves.
+constexpr double kNothingLeftNarrow = 64 * Precision<float>::epsilon * Precision<float>::epsilon;
+// How far the squared residual of the careful method may exceed the running one, relative to the squared norm of the
+// signal; for float32 signals, kNothingLeft<float> is that.
+constexpr double kTrustedShare = 100 * Precision<double>::epsilon;
 template <class T>
 constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
 

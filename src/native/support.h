@@ -59,6 +59,10 @@ struct Support {
     void shorten(index_t n) {
         for (; size > n; --size) chosen[atoms[size - 1] / 64] &= ~(std::uint64_t(1) << (atoms[size - 1] % 64));
     }
+    // Takes back atoms that were dropped, up to the first n.
+    void restore(index_t n) {
+        for (; size < n; ++size) chosen[atoms[size] / 64] |= std::uint64_t(1) << (atoms[size] % 64);
+    }
     void solve() {
         for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
         for (index_t i = size - 1; i >= 0; --i) {
@@ -67,6 +71,28 @@ struct Support {
             const T *row = factor + i * stride;
             for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
         }
+    }
+    // The same, in which every coefficient is rounded to the float32 that will be written before the others are
+    // computed: they make up for the rounding, as far as their atoms allow.
+    void solve_narrow(const Dictionary<T> &d, int exponent) {
+        for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
+        for (index_t i = size - 1; i >= 0; --i) {
+            const double norm = d.norms[atoms[i]];
+            T c = coefficients[i] * inverse_diagonal[i];
+            const float written = static_cast<float>(__builtin_ldexp(static_cast<double>(c) / norm, exponent));
+            if (norm > 0 && __builtin_isfinite(written))
+                c = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+            coefficients[i] = c;
+            const T *row = factor + i * stride;
+            for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
+        }
+    }
+    // Whether the squared coefficients are so large that rounding errors matter.
+    bool has_large_coefficients(double signal_energy) const {
+        double sum = 0;
+        for (index_t j = 0; j < size; ++j)
+            sum += static_cast<double>(coefficients[j]) * static_cast<double>(coefficients[j]);
+        return !(sum <= kLargeCoefficients<T> * signal_energy);
     }
     // Squared residual of signal x with the present coefficients, in double.
     double residual_energy(const Dictionary<T> &d, const T *x, double *residual) const {

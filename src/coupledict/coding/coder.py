@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -141,6 +142,10 @@ class GreedyCoder(Coder):
 
     The Gram matrix is computed where that saves time: not for a few samples, not for one atom per sample, and not where
     it would take more than GRAM_BUDGET_BYTES.
+
+    A sample is coded fast first. If atoms are so close to dependent that rounding errors matter, the kernel leaves
+    it in doubt, and it is coded again in float64 by a careful method. Whether that happens depends on the sample and
+    the dictionaries alone.
     """
 
     def __init__(self, recipe: Recipe, n_jobs: int, cancel: CancelToken | None = None) -> None:
@@ -166,27 +171,45 @@ class GreedyCoder(Coder):
         fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
         with_gram = fits and self.n_nonzero > 1 and recipe.n_samples * self.n_nonzero > self.n_atoms
         self.whole_blocks = rule.coupling == "code" and not fits
-        self._make = _native.Plan32 if dtype == np.float32 else _native.Plan64
-        self._plans = []
-        for group in self.groups:
-            joint, norms = normalize_atoms([dictionaries[v] for v in group], scales[group])
-            plan = self._make(np.ascontiguousarray(joint, dtype=dtype), norms, active_level())
-            if with_gram:
+        self._recipe, self._careful_lock = recipe, threading.Lock()
+        self._careful: list[_native.Plan] | None = None
+        self._plans = self._make_plans(dtype)
+        if with_gram:
+            for plan in self._plans:
                 _fill_gram(plan, n_jobs, cancel)
-            self._plans.append(plan)
         orthogonalising = self.n_atoms * self.n_nonzero**2 * len(self.groups)
         correlating = self.n_atoms * sum(widths) * (1 if with_gram else self.n_nonzero)
         self.multiply_adds = float(orthogonalising + correlating)
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples by one call of a kernel, which releases the GIL and uses one thread."""
+        codes = self._run(self._plans, views, scratch)
+        doubtful = np.flatnonzero(scratch.status == _native.DOUBTFUL)
+        if doubtful.size and not scratch.cancel.cancelled:
+            chosen = [np.ascontiguousarray(view[doubtful], np.float64) for view in views]
+            energy, status = np.empty(doubtful.size), np.empty(doubtful.size, np.uint8)
+            again = self._run(
+                self._careful_plans(), chosen, Scratch(scratch.workspace, scratch.cancel, energy, status), careful=True
+            )
+            scratch.energy[doubtful], scratch.status[doubtful] = energy, status
+            codes = codes.filled(doubtful, again)
+        with np.errstate(over="ignore"):  # an energy that overflows is infinite, and thus above any tol
+            np.multiply(scratch.energy, self._top_weight, out=scratch.energy)
+        return codes
+
+    def _run(
+        self, plans: Sequence[_native.Plan], views: list[Array], scratch: Scratch, *, careful: bool = False
+    ) -> ChunkCodes:
         n = views[0].shape[0]
+        dtype = np.dtype(np.float64) if careful else self.dtype
         counts = np.empty(n, np.int32)
         indices = np.empty(n * self.n_nonzero, np.int32)
-        values = [np.empty(n * self.n_nonzero, self.dtype) for _ in self.groups]
+        values = [np.empty(n * self.n_nonzero, dtype) for _ in self.groups]
         common: Any = {
             "n_nonzero": self.n_nonzero,
             "tol": self._kernel_tol,
+            "careful": careful,
+            "narrow": self.dtype == np.float32,
             "workspace": scratch.workspace,
             "stop": scratch.cancel.flag,
             "counts": counts,
@@ -195,14 +218,28 @@ class GreedyCoder(Coder):
             "status": scratch.status,
         }
         if len(self.groups) == 1:
-            written = self._plans[0].encode(
+            written = plans[0].encode(
                 views, self._scales, ols=self._ols, gram_free=self.whole_blocks, values=values[0], **common
             )
         else:
-            written = self._make.encode_support(self._plans, views, self._scales, values=values, **common)
-        with np.errstate(over="ignore"):  # an energy that overflows is infinite, and thus above any tol
-            np.multiply(scratch.energy, self._top_weight, out=scratch.energy)
+            written = type(plans[0]).encode_support(plans, views, self._scales, values=values, **common)
         return ChunkCodes(counts, indices[:written], [piece[:written] for piece in values])
+
+    def _make_plans(self, dtype: np.dtype[Any]) -> list[_native.Plan]:
+        make = _native.Plan32 if dtype == np.float32 else _native.Plan64
+        scales = np.array(self._scales)
+        plans = []
+        for group in self.groups:
+            joint, norms = normalize_atoms([self._recipe.dictionaries[v] for v in group], scales[group])
+            plans.append(make(np.ascontiguousarray(joint, dtype=dtype), norms, active_level()))
+        return plans
+
+    def _careful_plans(self) -> list[_native.Plan]:
+        """Return the dictionaries in float64, made when the first sample needs them."""
+        with self._careful_lock:
+            if self._careful is None:
+                self._careful = self._make_plans(np.dtype(np.float64))
+            return self._careful
 
     def count_unreached(self, coded: Coded) -> int:
         """Return how many samples ended above tol although they were allowed more atoms."""

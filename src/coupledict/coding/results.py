@@ -41,6 +41,22 @@ class ChunkCodes:
     indices: npt.NDArray[np.int32]
     values: list[Array]
 
+    def filled(self, rows: npt.NDArray[np.int64], other: ChunkCodes) -> ChunkCodes:
+        """Return the same codes with those of `other` for some rows, which have no nonzeros yet."""
+        counts = self.counts.copy()
+        counts[rows] = other.counts
+        is_other = np.zeros(counts.size, bool)
+        is_other[rows] = True
+        from_other = np.repeat(is_other, counts)
+
+        def merge(own: Array, added: Array) -> Array:
+            merged = np.empty(from_other.size, own.dtype)
+            merged[from_other], merged[~from_other] = added, own
+            return merged
+
+        values = [merge(*pair) for pair in zip(self.values, other.values, strict=True)]
+        return ChunkCodes(counts, merge(self.indices, other.indices), values)
+
 
 @dataclass(frozen=True)
 class Coded:

@@ -9,6 +9,7 @@ TOLERANCE: int
 EXHAUSTED: int
 DEPENDENT: int
 ZERO: int
+DOUBTFUL: int
 NOT_FINITE: int
 OVERFLOW: int
 compiler: str
@@ -35,6 +36,8 @@ class _Plan:
         tol: float,
         ols: bool,
         gram_free: bool,
+        careful: bool,
+        narrow: bool,
         workspace: Workspace,
         stop: npt.NDArray[np.int32],
         counts: npt.NDArray[np.int32],
@@ -51,6 +54,8 @@ class _Plan:
         *,
         n_nonzero: int,
         tol: float,
+        careful: bool,
+        narrow: bool,
         workspace: Workspace,
         stop: npt.NDArray[np.int32],
         counts: npt.NDArray[np.int32],
