@@ -262,7 +262,7 @@ void sweep(const Out<const index_t> &starts, const Out<const double> &weights, b
 
 template <class T>
 void sequential(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
-                index_t first, index_t last, bool mean, const Out<const index_t> &column_starts,
+                index_t first, index_t last, bool mean, bool frozen, const Out<const index_t> &column_starts,
                 const Out<const std::int32_t> &samples, const Out<T> &values, const Table<T> &residual,
                 const Table<T> &atoms, const std::string &level) {
     const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
@@ -281,8 +281,8 @@ void sequential(const Out<const index_t> &starts, const Out<const double> &weigh
                        [=](std::int32_t i) { return i >= 0 && i < n_samples; }),
            "samples out of range");
     const Columns<T> codes = {column_starts.data(), samples.data(), values.data()};
-    kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, codes, scratch.get(), residual.data(),
-                                    atoms.data());
+    kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, frozen, codes, scratch.get(),
+                                    residual.data(), atoms.data());
 }
 
 template <class T>
@@ -309,7 +309,7 @@ void bind_plan(nb::module_ &m, const char *name) {
           nb::arg("values").noconvert(), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
           nb::arg("uses").noconvert(), "workspace"_a, "level"_a);
     m.def("sequential", &sequential<T>, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a,
-          "n_fixed"_a, "first"_a, "last"_a, "mean"_a, nb::arg("column_starts").noconvert(),
+          "n_fixed"_a, "first"_a, "last"_a, "mean"_a, "frozen"_a, nb::arg("column_starts").noconvert(),
           nb::arg("samples").noconvert(), nb::arg("values").noconvert(), nb::arg("residual").noconvert(),
           nb::arg("atoms").noconvert(), "level"_a);
 }

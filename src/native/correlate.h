@@ -70,7 +70,7 @@ void correlate(const Dictionary<T> &d, index_t n, const T *x, index_t x_stride, 
     }
 }
 
-constexpr index_t kGramBlock = 8 * kTileRows;
+constexpr index_t kGramBlock = 16 * kTileRows;  // rows that share one pass over the dictionary
 
 template <class T>
 struct GramScratch {

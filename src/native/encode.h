@@ -77,10 +77,10 @@ class Encoder {
     }
 
   private:
-    // Signals per block: as many whole tiles as keep their correlations within the method's bytes, at most 8 tiles.
+    // Signals per block: as many whole tiles as keep their correlations within the method's bytes.
     static index_t block_size(const Dictionary<T> &d) {
         const index_t fit = Method::kBlockBytes / (d.stride * static_cast<index_t>(sizeof(T))) / kTileRows;
-        return kTileRows * (fit < 1 ? 1 : fit > 8 ? 8 : fit);
+        return kTileRows * (fit < 1 ? 1 : fit > Method::kBlockTiles ? Method::kBlockTiles : fit);
     }
 
     // The status of a signal that needs no pursuit; kLimit for one that does.

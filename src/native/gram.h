@@ -92,7 +92,8 @@ template <class T, class Choice>
 struct GramMethod {
     using Signal = GramSignal<T>;
     static constexpr index_t kBlockBytes = 384 << 10;  // correlations of a block, beside the dictionary in the L2 cache
-    T *gram_row;                                       // where the Gram matrix is not stored
+    static constexpr index_t kBlockTiles = 8;
+    T *gram_row;  // where the Gram matrix is not stored
     T *atom;
 
     GramMethod(Arena &arena, const Dictionary<T> &d, const Limits &, index_t) {

@@ -48,7 +48,8 @@ struct GramFreeSignal {
 template <class T, class Choice>
 struct GramFreeMethod {
     using Signal = GramFreeSignal<T>;
-    static constexpr index_t kBlockBytes = 16 << 20;  // a large block saves passes over the dictionary
+    static constexpr index_t kBlockBytes = 48 << 20;  // a large block saves passes over the dictionary
+    static constexpr index_t kBlockTiles = 32;
     T *directions;  // (block, n_features): the newest row of Q of every signal still at work
     T *rows;        // (block, stride)
 

@@ -117,8 +117,9 @@ struct Kernels {
     void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);
 
     // One sweep of the paper's update over atoms first..last-1. Changes atoms, the coefficients and the residual
-    // (n_samples, n_features) of all views. With `mean`, an unused atom becomes the mean residual.
-    void (*sequential)(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean,
+    // (n_samples, n_features) of all views. With `mean`, an unused atom becomes the mean residual; with `frozen`, the
+    // coefficients stay as they are.
+    void (*sequential)(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean, bool frozen,
                        const Columns<T> &codes, T *scratch, T *residual, T *atoms);
 };
 

@@ -48,18 +48,24 @@ bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
     return true;
 }
 
-// y -= sum_s scale[s] * rows[s] for n rows of length p, eight rows at a time so that y stays in registers.
+// y -= sum_s scale[s] * rows[s] over the nonzeros of scale, for n rows of length p; eight rows at a time so that y
+// stays in registers. After few samples, most pairs of atoms have not been used together.
 template <class T>
 void subtract_rows(index_t n, index_t p, const T *scale, const T *rows, T *y) {
-    index_t s = 0;
-    for (; s + 8 <= n; s += 8, rows += 8 * p) {
-        const T *c = scale + s;
+    T c[8];
+    const T *r[8];
+    int waiting = 0;
+    for (index_t s = 0; s < n; ++s) {
+        if (scale[s] == 0) continue;
+        c[waiting] = scale[s];
+        r[waiting++] = rows + s * p;
+        if (waiting < 8) continue;
+        waiting = 0;
         for (index_t f = 0; f < p; ++f)
-            y[f] -=
-                ((c[0] * rows[f] + c[1] * rows[f + p]) + (c[2] * rows[f + 2 * p] + c[3] * rows[f + 3 * p])) +
-                ((c[4] * rows[f + 4 * p] + c[5] * rows[f + 5 * p]) + (c[6] * rows[f + 6 * p] + c[7] * rows[f + 7 * p]));
+            y[f] -= ((c[0] * r[0][f] + c[1] * r[1][f]) + (c[2] * r[2][f] + c[3] * r[3][f])) +
+                    ((c[4] * r[4][f] + c[5] * r[5][f]) + (c[6] * r[6][f] + c[7] * r[7][f]));
     }
-    for (; s < n; ++s, rows += p) add_scaled(p, -scale[s], rows, y);
+    for (int i = 0; i < waiting; ++i) add_scaled(p, -c[i], r[i], y);
 }
 
 template <class T>
@@ -76,7 +82,7 @@ void sweep(const Layout &layout, index_t first, index_t last, const T *a, const 
 }
 
 template <class T>
-void sequential(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean,
+void sequential(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean, bool frozen,
                 const Columns<T> &codes, T *scratch, T *residual, T *atoms) {
     const index_t p = layout.n_features;
     T *fresh = scratch, *old = scratch + p, *weighted = scratch + 2 * p;
@@ -110,7 +116,7 @@ void sequential(const Layout &layout, index_t first, index_t last, index_t n_sam
         for (index_t j = start; j < stop; ++j) {
             T *row = residual + static_cast<index_t>(codes.samples[j]) * p;
             const T before = codes.values[j];
-            const T after = (dot(p, row, weighted) + before * overlap) * inverse;
+            const T after = frozen ? before : (dot(p, row, weighted) + before * overlap) * inverse;
             for (index_t f = 0; f < p; ++f) row[f] += before * old[f] - after * atom[f];
             codes.values[j] = after;
         }

@@ -25,6 +25,11 @@ from .rule import CodingRule
 
 # A larger Gram matrix is not computed: the kernels then work without it.
 GRAM_BUDGET_BYTES = 1 << 30
+# With the Gram matrix, a step updates K numbers for each atom before it; these stream through the caches, and take as
+# long as this many multiply-adds of a matrix product.
+STREAMED_UPDATE = 8
+LARGE_DICTIONARY = 1 << 20  # K times features; without a Gram matrix, samples then share matrix products
+ROWS_AT_ONCE = 1 << 21  # numbers that are normalised at a time
 TYPICAL_NONZERO = 8  # a first guess where tol or alpha, not a limit, decides the number of nonzeros
 
 
@@ -109,13 +114,31 @@ class Workspaces:
         self._idle.append(workspace)
 
 
-def normalize_atoms(dictionaries: Sequence[Array], scales: Floats) -> tuple[Floats, Floats]:
-    """Return the joint atoms with unit norm, in float64, and their original norms.
+def normalize_atoms(
+    dictionaries: Sequence[Array], scales: Floats, dtype: np.dtype[Any] | type = np.float64
+) -> tuple[Array, Floats]:
+    """Return the joint atoms with unit norm, as `dtype`, and their original norms, in float64.
 
     A joint atom is one row with the atom of every view, view v multiplied by ``scales[v]``. Zero atoms stay zero. Atoms
-    whose norm is below the smallest normal number become zero: such a norm is not precise enough to divide by. Each
-    atom is first divided by its largest entry, so that no square over- or underflows.
+    whose norm is below the smallest normal number become zero: such a norm is not precise enough to divide by. Memory
+    beyond the result: a few megabytes.
     """
+    n_atoms, width = dictionaries[0].shape[0], sum(d.shape[1] for d in dictionaries)
+    joint, norms = np.empty((n_atoms, width), dtype), np.empty(n_atoms)
+    step = max(1, ROWS_AT_ONCE // width)
+    for start in range(0, n_atoms, step):
+        rows = slice(start, min(start + step, n_atoms))
+        joint[rows], norms[rows] = _normalize_rows([d[rows] for d in dictionaries], scales)
+    if not np.isfinite(norms).all():
+        raise ValueError(
+            f"Expected atoms whose norm is at most {np.finfo(np.float64).max:.4g}, got a larger one (atom"
+            f" {int(np.argmin(np.isfinite(norms)))}). Divide the dictionary by a number."
+        )
+    return joint, norms
+
+
+def _normalize_rows(dictionaries: Sequence[Array], scales: Floats) -> tuple[Floats, Floats]:
+    """Normalise a few joint atoms; each is first divided by its largest entry, so that no square over- or underflows."""
     # In C order, whatever the layout of the dictionaries: sums over the features then always round the same.
     joint = np.ascontiguousarray(
         np.hstack([np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)])
@@ -127,11 +150,6 @@ def normalize_atoms(dictionaries: Sequence[Array], scales: Floats) -> tuple[Floa
     joint /= np.where(norms > 0, norms, 1.0)[:, None]
     with np.errstate(over="ignore"):
         norms = norms * largest
-    if not np.isfinite(norms).all():
-        raise ValueError(
-            f"Expected atoms whose norm is at most {np.finfo(np.float64).max:.4g}, got a larger one (atom"
-            f" {int(np.argmin(np.isfinite(norms)))}). Divide the dictionary by a number."
-        )
     lost = norms < np.finfo(np.float64).smallest_normal
     norms[lost], joint[lost] = 0, 0
     return joint, norms
@@ -141,7 +159,8 @@ class GreedyCoder(Coder):
     """OMP, OLS and simultaneous OMP by the kernels; made by :meth:`Recipe.coder`.
 
     The Gram matrix is computed where that saves time: not for a few samples, not for one atom per sample, and not where
-    it would take more than GRAM_BUDGET_BYTES.
+    it would take more than GRAM_BUDGET_BYTES. Without it, each step of a sample takes a product of the dictionary with
+    one vector; over large dictionaries, samples take their steps together, by matrix products.
 
     A sample is coded fast first. If atoms are so close to dependent that rounding errors matter, the kernel leaves
     it in doubt, and it is coded again in float64 by a careful method. Whether that happens depends on the sample and
@@ -169,8 +188,10 @@ class GreedyCoder(Coder):
         self._kernel_tol = -1.0 if rule.tol is None else rule.tol / self._top_weight
         self._ols = rule.pursuit == "ols"
         fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
-        with_gram = fits and self.n_nonzero > 1 and recipe.n_samples * self.n_nonzero > self.n_atoms
-        self.whole_blocks = rule.coupling == "code" and not fits
+        saved = (self.n_nonzero - 1) * sum(widths) - STREAMED_UPDATE * self.n_nonzero**2 / 2  # by a sample, times K
+        with_gram = fits and recipe.n_samples * saved > self.n_atoms * sum(widths)
+        large = self.n_atoms * sum(widths) >= LARGE_DICTIONARY
+        self.whole_blocks = rule.coupling == "code" and not with_gram and (large or not fits)
         self._recipe, self._careful_lock = recipe, threading.Lock()
         self._careful: list[_native.Plan] | None = None
         self._plans = self._make_plans(dtype)
@@ -230,8 +251,8 @@ class GreedyCoder(Coder):
         scales = np.array(self._scales)
         plans = []
         for group in self.groups:
-            joint, norms = normalize_atoms([self._recipe.dictionaries[v] for v in group], scales[group])
-            plans.append(make(np.ascontiguousarray(joint, dtype=dtype), norms, active_level()))
+            atoms, norms = normalize_atoms([self._recipe.dictionaries[v] for v in group], scales[group], dtype)
+            plans.append(make(atoms, norms, active_level()))
         return plans
 
     def _careful_plans(self) -> list[_native.Plan]:

@@ -101,6 +101,7 @@ def sequential(
     first: int,
     last: int,
     mean: bool,
+    frozen: bool,
     column_starts: npt.NDArray[np.int64],
     samples: npt.NDArray[np.int32],
     values: npt.NDArray[Any],

@@ -28,6 +28,7 @@ from .running_sums import RunningSums
 from .schedule import sample_sizes, sparsity_limits
 from .settings import LearningSettings
 from .start import check_init, start
+from .updates import for_size
 
 STREAM_RECORDS = 1000  # the history keeps this many batches, for a stream may never end
 INTERRUPTED = "The fit was interrupted"
@@ -204,7 +205,7 @@ def _plan(data: Data, settings: LearningSettings, weights: Floats, n_components:
         limits=sparsity_limits(schedule, limit, n_iter, has_tol=has_tol, growing=growth is not None),
         sizes=sample_sizes(growth, data.n_samples, n_iter, n_components, has_tol=has_tol),
         weights=weights,
-        update=settings.update,
+        update=for_size(settings.update, n_components, all_held=data.all_held),
         unused=settings.unused,
         stop_tol=settings.stop_tol,
         threads=threads,

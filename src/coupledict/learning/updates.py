@@ -25,6 +25,7 @@ from .atoms import AtomGroup, solve_factored
 
 UpdateName: TypeAlias = Literal["statistics", "sequential", "ksvd", "mod"]
 
+SUMS_BUDGET_BYTES = 1 << 27  # larger sums A = C^T C are not made where the codes are at hand
 ATOMS_PER_CALL = 32  # a kernel returns to Python after this many atoms, so that an interrupt is noticed,
 PRODUCTS_PER_CALL = 1e8  # or after about this many products, if that is sooner
 
@@ -34,6 +35,36 @@ def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
     step = int(np.clip(PRODUCTS_PER_CALL / max(products, 1), 1, ATOMS_PER_CALL))
     for first in range(0, n_atoms, step):
         yield first, min(first + step, n_atoms)
+
+
+def _sweep_codes(
+    group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, frozen: bool
+) -> csr_array:
+    """Do one sweep of the paper's update, or, with frozen codes, of the statistics update; return the codes."""
+    columns = codes.tocsc()
+    values = np.ascontiguousarray(columns.data)
+    atoms = group.atoms.astype(residual.dtype)
+    starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+    level = active_level()
+    for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
+        _native.sequential(
+            *group.layout,
+            first,
+            last,
+            mean_unused,
+            frozen,
+            starts,
+            samples,
+            values,
+            residual,
+            atoms,
+            level,
+        )
+    group.atoms[:] = atoms
+    if frozen:
+        return codes
+    columns.data = values
+    return columns.tocsr()
 
 
 class Update(ABC):
@@ -91,6 +122,24 @@ class Statistics(SumUpdate):
                 )
 
 
+class StatisticsOfCodes(CodeUpdate):
+    """The same update from the codes and residuals of samples in memory, for dictionaries whose sums would be too large.
+
+    A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample.
+    """
+
+    name = "statistics"
+
+    def __init__(self, n_sweeps: int = 2) -> None:
+        self.n_sweeps = n_sweeps
+
+    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+        """Sweep over the atoms; the codes stay as they are."""
+        for _ in range(self.n_sweeps):
+            _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
+        return codes
+
+
 class Mod(SumUpdate):
     """The method of optimal directions: least squares for all atoms at once, D = A^-1 B, then normalised."""
 
@@ -137,26 +186,7 @@ class Sequential(CodeUpdate):
 
     def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
         """Sweep over the atoms."""
-        columns = codes.tocsc()
-        values = np.ascontiguousarray(columns.data)
-        atoms = group.atoms.astype(residual.dtype)
-        level = active_level()
-        for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
-            _native.sequential(
-                *group.layout,
-                first,
-                last,
-                mean_unused,
-                columns.indptr.astype(np.int64),
-                columns.indices.astype(np.int32, copy=False),
-                values,
-                residual,
-                atoms,
-                level,
-            )
-        group.atoms[:] = atoms
-        columns.data = values
-        return columns.tocsr()
+        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=False)
 
 
 class Ksvd(CodeUpdate):
@@ -226,6 +256,13 @@ def leading_direction(error: Array, guess: Array) -> npt.NDArray[np.float64]:
 
 
 UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequential, Ksvd, Mod)}
+
+
+def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
+    """Return the update for this many atoms: the same one, in the form that needs less memory if sums are large."""
+    if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SUMS_BUDGET_BYTES:
+        return StatisticsOfCodes(update.n_sweeps)
+    return update
 
 
 def check_update(update: object) -> Update:

@@ -15,7 +15,8 @@ LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run in other threads, so that the main thread can notice an interrupt
 MULTIPLY_ADDS_PER_SECOND = 1e10  # a slow core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
-SIGNAL_BLOCK = 48  # the kernels take this many signals at a time
+SIGNAL_BLOCK = 48  # the kernels take this many signals at a time,
+LARGE_BLOCK = 192  # or this many where they share products with a large dictionary
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -46,12 +47,13 @@ def cut(
     chunk_size : int, optional
         Samples per chunk; if left out, chosen by the work that a sample takes.
     whole_blocks : bool
-        The kernel shares work between the samples of a block, so a chunk has at least SIGNAL_BLOCK samples.
+        The kernel shares work between the samples of a block, so a chunk has at least SIGNAL_BLOCK samples, and
+        LARGE_BLOCK if there are enough.
     """
     seconds = multiply_adds / MULTIPLY_ADDS_PER_SECOND
     if chunk_size is None:
         even_share = max(n / (4 * n_jobs), LEAST_CHUNK_SECONDS / seconds)
-        least = SIGNAL_BLOCK if whole_blocks else 1
+        least = int(np.clip(n // n_jobs, SIGNAL_BLOCK, LARGE_BLOCK)) if whole_blocks else 1
         chunk_size = int(np.clip(min(even_share, CHUNK_SECONDS / seconds), least, MAX_CHUNK))
         if chunk_size > SIGNAL_BLOCK:
             chunk_size = -(-chunk_size // SIGNAL_BLOCK) * SIGNAL_BLOCK
