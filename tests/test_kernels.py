@@ -193,3 +193,35 @@ def test_kernels_refuse_other_number_types(rng):
         plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(2)}))
     with pytest.raises(ValueError, match="differ in features"):
         plan.encode([np.ones((1, 4))], [1.0], **settings, **outputs)
+
+
+def sums_of(counts, indices, n_atoms=3, n_features=2):
+    """Call the kernel that adds codes to sums, with ones as samples and coefficients."""
+    from coupledict.kernels import _native
+
+    a, b, uses = np.zeros((n_atoms, n_atoms)), np.zeros((n_atoms, n_features)), np.zeros(n_atoms, np.int64)
+    counts, indices = np.array(counts, np.int32), np.array(indices, np.int32)
+    views = [np.ones((counts.size, n_features))]
+    _native.accumulate(views, counts, indices, np.ones(indices.size), a, b, uses, _native.Workspace(), "")
+    return a, b, uses
+
+
+def test_sums_over_codes_with_no_code_at_all():
+    for counts in ([], [0, 0]):
+        assert not any(array.any() for array in sums_of(counts, []))
+
+
+@pytest.mark.parametrize(
+    ("counts", "indices", "words"),
+    [
+        ([2, 1], [0, 2, 3], "indices out of range"),
+        ([2, 1], [0, -1, 2], "indices out of range"),
+        ([2, 1], [0, 2, np.iinfo(np.int32).max], "indices out of range"),
+        ([-1, 3], [0, 1], "counts and indices do not fit"),
+        ([2, 2], [0, 1, 2], "counts and indices do not fit"),
+    ],
+)
+def test_sums_over_codes_refuse_codes_that_would_leave_the_sums(counts, indices, words):
+    np.testing.assert_array_equal(sums_of([2, 1], [0, 2, 2])[2], [1, 0, 2])
+    with pytest.raises(ValueError, match=words):
+        sums_of(counts, indices)

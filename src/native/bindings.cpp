@@ -65,6 +65,13 @@ void expect(bool condition, const char *message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
+// Whether all of n numbers are at least 0 and below `limit`. Negative numbers are the largest unsigned ones.
+bool in_range(const std::int32_t *numbers, index_t n, index_t limit) {
+    std::uint32_t largest = 0;
+    for (index_t i = 0; i < n; ++i) largest = std::max(largest, static_cast<std::uint32_t>(numbers[i]));
+    return n == 0 || (largest <= INT32_MAX && static_cast<index_t>(largest) < limit);
+}
+
 template <class T>
 const Kernels<T> &kernels_of(const std::string &level) {
     const Level &found = find_level(level);
@@ -226,10 +233,15 @@ void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, co
            "sums do not fit the atoms and features");
     expect(static_cast<index_t>(counts.size()) == rows.n && indices.size() == values.size(), "codes do not fit");
     index_t total = 0;
-    for (index_t i = 0; i < rows.n; ++i) total += counts(static_cast<std::size_t>(i));
-    expect(total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
+    std::int32_t least = 0;
+    for (index_t i = 0; i < rows.n; ++i) {
+        total += counts.data()[i];
+        least = std::min(least, counts.data()[i]);
+    }
+    expect(least == 0 && total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
     T *x = static_cast<T *>(workspace.reserve(rows.n_features * static_cast<index_t>(sizeof(T))));
     nb::gil_scoped_release released;
+    expect(in_range(indices.data(), total, n_atoms), "indices out of range");
     kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), counts.data(),
                                     indices.data(), values.data(), n_atoms, rows.n_features, x, a.data(), b.data(),
                                     uses.data());
