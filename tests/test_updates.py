@@ -179,3 +179,21 @@ def test_sequential_update_in_float32(rng):
     assert changed.dtype == np.float32
     for mine, theirs in zip(split(group), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
+
+
+def test_the_sequential_kernel_checks_the_samples_that_it_reads():
+    """A sweep is many calls, each for a few atoms: none looks at the samples of the others."""
+    from coupledict.kernels import _native
+
+    def sweep(first, last, samples):
+        _native.sequential(
+            np.array([0, 2]), np.ones(1), False, 0, first, last, False, np.array([0, 2, 3]),
+            np.array(samples, np.int32), np.ones(3), np.ones((4, 2)), np.eye(2), "",
+        )  # fmt: skip
+
+    sweep(0, 2, [0, 3, 2])
+    sweep(0, 1, [0, 3, 4])
+    sweep(1, 2, [-1, 4, 3])
+    for first, last, samples in ((0, 2, [0, 3, 4]), (1, 2, [0, 1, -1]), (0, 1, [0, 4, 1])):
+        with pytest.raises(ValueError, match="samples out of range"):
+            sweep(first, last, samples)

@@ -278,9 +278,9 @@ void sequential(const Out<const index_t> &starts, const Out<const double> &weigh
            "codes do not fit the atoms");
     const Buffer<T> scratch = aligned_buffer<T>(3 * n_features);
     nb::gil_scoped_release released;
-    expect(std::all_of(samples.data(), samples.data() + samples.size(),
-                       [=](std::int32_t i) { return i >= 0 && i < n_samples; }),
-           "samples out of range");
+    // Only those that this call reads: a sweep is many calls.
+    const index_t begin = column_starts.data()[first], end = column_starts.data()[last];
+    expect(in_range(samples.data() + begin, end - begin, n_samples), "samples out of range");
     const Columns<T> codes = {column_starts.data(), samples.data(), values.data()};
     kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, codes, scratch.get(), residual.data(),
                                     atoms.data());

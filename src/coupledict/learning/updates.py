@@ -140,6 +140,7 @@ class Sequential(CodeUpdate):
         columns = codes.tocsc()
         values = np.ascontiguousarray(columns.data)
         atoms = group.atoms.astype(residual.dtype)
+        column_starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
         level = active_level()
         for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
             _native.sequential(
@@ -147,8 +148,8 @@ class Sequential(CodeUpdate):
                 first,
                 last,
                 mean_unused,
-                columns.indptr.astype(np.int64),
-                columns.indices.astype(np.int32, copy=False),
+                column_starts,
+                samples,
                 values,
                 residual,
                 atoms,
