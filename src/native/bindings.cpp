@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -22,20 +21,17 @@ using namespace nb::literals;
 namespace coupledict {
 namespace {
 
+constexpr std::align_val_t kAlignment{64};
+
 struct Free {
-    void operator()(void *p) const { std::free(p); }
+    void operator()(void *p) const { ::operator delete(p, kAlignment); }
 };
 template <class T>
 using Buffer = std::unique_ptr<T[], Free>;
 
 template <class T>
 Buffer<T> aligned_buffer(index_t count) {
-    constexpr std::size_t alignment = 64;
-    const std::size_t bytes =
-        (static_cast<std::size_t>(std::max<index_t>(count, 1)) * sizeof(T) + alignment - 1) / alignment * alignment;
-    void *p = std::aligned_alloc(alignment, bytes);
-    if (!p) throw std::bad_alloc();
-    return Buffer<T>(static_cast<T *>(p));
+    return Buffer<T>(static_cast<T *>(::operator new(static_cast<std::size_t>(count) * sizeof(T), kAlignment)));
 }
 
 // Scratch memory of one thread, kept between chunks.
