@@ -225,3 +225,15 @@ def test_sums_over_codes_refuse_codes_that_would_leave_the_sums(counts, indices,
     np.testing.assert_array_equal(sums_of([2, 1], [0, 2, 2])[2], [1, 0, 2])
     with pytest.raises(ValueError, match=words):
         sums_of(counts, indices)
+
+
+def test_views_without_scales_are_refused_in_plain_words():
+    from coupledict.kernels import _native
+
+    plan, one = _native.Plan64(np.eye(3), np.ones(3), ""), np.empty(1)
+    with pytest.raises(ValueError, match="expected one scale for each view"):
+        plan.encode(
+            [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, ols=False, gram_free=True, workspace=_native.Workspace(),
+            stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32), indices=np.empty(1, np.int32), values=one,
+            energy=one.copy(), status=np.empty(1, np.uint8),
+        )  # fmt: skip

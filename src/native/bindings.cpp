@@ -84,7 +84,7 @@ struct ViewRows {
     index_t n = -1, n_features = 0;
 
     ViewRows(const nb::list &views, const std::vector<double> &scales) {
-        expect(views.size() == scales.size() && views.size() > 0, "one scale a view is expected");
+        expect(views.size() == scales.size() && views.size() > 0, "expected one scale for each view");
         for (std::size_t v = 0; v < views.size(); ++v) {
             const auto view = nb::cast<Matrix<T>>(views[v], false);
             laid.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
@@ -162,7 +162,7 @@ class Plan {
                                   const Out<double> &energy, const Out<std::uint8_t> &status) {
         const Rows rows(views, scales);
         expect(plans.size() == views.size() && values.size() == views.size() && views.size() <= 64,
-               "one plan and one output a view are expected, and at most 64 views");
+               "expected one plan and one output for each view, and at most 64 views");
         std::vector<Dictionary<T>> dictionaries;
         std::vector<T *> outputs;
         for (std::size_t v = 0; v < plans.size(); ++v) {
