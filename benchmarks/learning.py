@@ -21,6 +21,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from _learners import our_learners
@@ -42,7 +43,7 @@ from _learning_tasks import CASES, QUICK, SEED, THREADS, Sizes, Source
 import coupledict
 from coupledict.experiments.machine import load_average, machine
 from coupledict.experiments.peers import DICTLEARN, available_peers
-from coupledict.experiments.sources import data_directory
+from coupledict.experiments.sources import Half, data_directory
 
 PARTS = ("iteration", "quality", "unused", "memory", "identity")
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "spams-bin", "dictlearn", "numba")
@@ -63,6 +64,9 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--parts", default=",".join(PARTS), metavar="A,B", help=f"some of {', '.join(PARTS)}")
     parser.add_argument("--cases", default=",".join(CASES), metavar="A,B", help=f"some of {', '.join(CASES)}")
+    parser.add_argument(
+        "--half", choices=get_args(Half), default="all", help="only this half of the images, sorted by name"
+    )
     arguments = parser.parse_args()
     for name, known in (("parts", PARTS), ("cases", CASES)):
         chosen = getattr(arguments, name).split(",")
@@ -122,7 +126,7 @@ def main() -> None:
     """Run the parts that were asked for, tell the results and save them."""
     arguments = parse_arguments()
     sizes = QUICK if arguments.quick else Sizes()
-    source = Source(data_directory(arguments.data), sizes)
+    source = Source(data_directory(arguments.data), sizes, arguments.half)
     load_before = load_average()
     here = {**machine(DISTRIBUTIONS), "coupledict_build": coupledict.build_info()}
     print("\n".join([f"{here['cpu']}, {here['cores']} cores, load {load_before}.", *source.sentences]))
@@ -139,6 +143,7 @@ def main() -> None:
         "command": shlex.join(["python", *sys.argv]),
         "quick": arguments.quick,
         "seed": SEED,
+        "half": arguments.half,
         "images": source.sentences,
         "missing_peers": missing,
         "machine": here,
