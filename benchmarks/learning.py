@@ -9,9 +9,12 @@ limits, the same number of threads and float64; peers get the views side by side
 * ``memory``: peak memory beyond the input, for few and for many samples;
 * ``identity``: the same bits for any number of threads, and for the same seed; digests to compare versions by.
 
-It prints tables and writes a JSON file and a plot of quality against time. Our learner keeps the norm of each atom
-at 1 in every view, as the paper does; the peers keep that of the stacked atom, which leaves them more freedom. Where
-there are two views, our default therefore also runs with ``normalize="joint"``, under the peers' constraint.
+It prints tables and writes a JSON file and a plot of quality against time. Our default and the peers keep the norm of
+the stacked atom at 1. The paper keeps that of each view, which leaves less freedom; where there are several views, our
+default therefore also runs with ``normalize="views"``, under the paper's constraint.
+
+Settings must not be chosen on the images that are reported: ``--half first`` takes the first half of the images by
+name, ``--half second`` the others. Digits and planted dictionaries have no images and stay the same.
 """
 
 from __future__ import annotations
