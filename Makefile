@@ -6,8 +6,8 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-images bench-recognition bench-scaling sanitize \
-	sanitize-address sanitize-thread torture package audit docs lock clean
+.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-scaling \
+	sanitize sanitize-address sanitize-thread torture package audit docs lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
@@ -16,6 +16,7 @@ help:
 	@echo "make format    rewrite files in the project's style"
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
 	@echo "make bench-learning   the same for the learners; takes an hour or more"
+	@echo "make bench-large      coding and learning with up to 65,536 atoms; takes hours, and gigabytes of memory"
 	@echo "make bench-images     fusion and super-resolution beside published results"
 	@echo "make bench-recognition   classification, matching and speech beside their rivals"
 	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
@@ -82,6 +83,9 @@ bench: $(VENV)/.bench
 
 bench-learning: $(VENV)/.bench
 	$(BIN)/python benchmarks/learning.py --output output/benchmarks
+
+bench-large: $(VENV)/.bench
+	$(BIN)/python benchmarks/large.py --output output/benchmarks
 
 bench-images: $(VENV)/.bench
 	$(BIN)/python benchmarks/images.py

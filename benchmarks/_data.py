@@ -81,6 +81,24 @@ def cosine_dictionary(side: int = 8, n_per_axis: int = 16) -> Array:
     return np.kron(waves, waves)
 
 
+def colour_cosine_dictionary(side: int = 8, n_per_axis: int = 16) -> Array:
+    """Make cosine atoms for colour patches whose channels red, green and blue lie one after the other.
+
+    All atoms of :func:`cosine_dictionary` in grey, and half of them, those of the lowest frequencies, in each of two
+    colours that are orthogonal to grey and to each other: red against blue, and green against both.
+
+    Returns
+    -------
+    dictionary : ndarray of shape (2 * n_per_axis ** 2, 3 * side ** 2)
+        Rows of unit norm, float64.
+    """
+    waves = cosine_dictionary(side, n_per_axis)
+    low = np.argsort(np.add.outer(np.arange(n_per_axis), np.arange(n_per_axis)), axis=None, kind="stable")
+    smooth = waves[low[: len(waves) // 2]]
+    colours = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])
+    return np.vstack([np.kron(colour, atoms) for colour, atoms in zip(colours, (waves, smooth, smooth), strict=True)])
+
+
 def random_mixtures(
     n_signals: int,
     *,

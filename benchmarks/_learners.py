@@ -14,7 +14,7 @@ from coupledict.experiments.watching import Learner, Ours, Point, Problem, Recor
 
 N_SEEDS = 3
 
-DEFAULT, JOINT = "coupledict default", "default, joint norm"
+DEFAULT, PER_VIEW = "coupledict default", "default, norm per view"
 REFERENCE, PAPER = "sequential, constant T", "the paper's method"
 KSVD, MOD = "coupledict K-SVD", "coupledict MOD"
 
@@ -25,7 +25,7 @@ def our_learners(task: Task, n_iterations: int) -> list[Ours]:
     default = {"max_iter": n_iterations}
     learners = [Ours(f"{DEFAULT} {seed}", {**default, "random_state": seed}) for seed in range(N_SEEDS)]
     if len(task.train) > 1:
-        learners.append(Ours(JOINT, {**default, "normalize": "joint", "random_state": 0}))
+        learners.append(Ours(PER_VIEW, {**default, "normalize": "views", "random_state": 0}))
     paper = {**coupledict.PAPER, "max_iter": n_iterations, "random_state": 0}
     return [
         *learners,

@@ -67,7 +67,6 @@ class Contest:
     key: str
     heading: str
     measure: str
-    fixed: bool
     start: float
     target: float
     traces: tuple[Trace, ...]
@@ -93,13 +92,13 @@ class Contest:
         traces = self.seeds() if name == DEFAULT else [trace for trace in self.traces if trace.name == name]
         return float(np.median([trace.final for trace in traces])) if traces else None
 
-    def sooner(self, name: str, ours: str = DEFAULT) -> tuple[float, bool] | None:
-        """Return how many times sooner than a learner ours was, and whether that is only a lower bound.
+    def sooner(self, name: str) -> tuple[float, bool] | None:
+        """Return how many times sooner than a learner the default was, and whether that is only a lower bound.
 
-        A learner that never reached the target is counted with all the time it took. 0 where ours did not
+        A learner that never reached the target is counted with all the time it took. 0 where the default did not
         reach it.
         """
-        mine, other = self.named(ours), self.named(name)
+        mine, other = self.named(DEFAULT), self.named(name)
         if mine is None or other is None:
             return None
         if mine.to_target is None:
@@ -146,7 +145,6 @@ def hold(
         task.key,
         task.heading,
         task.measure,
-        task.tol is None,
         score(task, evaluate(task, task.stacked_start())),
         target,
         tuple(

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _data import Array, cosine_dictionary, random_mixtures
+from _data import Array, colour_cosine_dictionary, cosine_dictionary, random_mixtures
+from scipy import ndimage
 
 from coupledict.experiments.machine import usable_cores
-from coupledict.experiments.sources import distinct_patches, load_images, load_pairs
+from coupledict.experiments.sources import Half, distinct_patches, load_images, load_pairs
 
 SEED = 0
 THREADS = min(2, usable_cores())
 PAIRS = {"pairs20k-T5": (0, 5), "pairs20k-T10": (0, 10), "pairs50k-T5": (1, 5), "pairs50k-T10": (1, 10)}
-CASES = (*PAIRS, "patches-T5", "patches-tol", "digits", "planted")
+CASES = (*PAIRS, "patches-T5", "patches-tol", "digits", "planted", "three", "colour")
+SHAKEN = 9  # pixels by which the third view is blurred along its rows, as by a camera that moves
 
 
 @dataclass(frozen=True)
@@ -93,13 +95,17 @@ class Task:
 
 
 class Source:
-    """Makes the tasks from the images of a folder, or from bundled ones, which are read once."""
+    """Makes the tasks from the images of a folder, or from bundled ones, which are read once.
 
-    def __init__(self, directory: Path | None, sizes: Sizes) -> None:
+    `half` is the half of the images to take, if not all: see :func:`coupledict.experiments.sources.load_images`.
+    """
+
+    def __init__(self, directory: Path | None, sizes: Sizes, half: Half = "all") -> None:
         self.sizes = sizes
-        self._images, images_sentence = load_images(directory)
-        self._focused, self._blurred, pairs_sentence = load_pairs(directory)
-        self.sentences = [images_sentence, pairs_sentence]
+        self._images, images_sentence = load_images(directory, half=half)
+        self._colour, colour_sentence = load_images(directory, half=half, colour=True)
+        self._focused, self._blurred, pairs_sentence = load_pairs(directory, half=half)
+        self.sentences = [images_sentence, colour_sentence, pairs_sentence]
 
     def task(self, key: str) -> Task:
         """Make the task of a case."""
@@ -110,7 +116,8 @@ class Source:
             return self._patches(key, "patches, T = 5", self.sizes.patches, 5)
         if key == "patches-tol":
             return self._patches(key, "patches, tol = 64", self.sizes.patches, 64, 64.0)
-        return self._digits() if key == "digits" else self._planted()
+        makers = {"digits": self._digits, "planted": self._planted, "three": self._three, "colour": self._colours}
+        return makers[key]()
 
     def one_iteration(self) -> Task:
         """Make the task on which one iteration is timed; it is judged on what it learns from."""
@@ -127,6 +134,19 @@ class Source:
         views = distinct_patches(sets, n_samples + self.sizes.held_out, seed=SEED)
         train, held_out = _split(views, self.sizes.held_out)
         return Task(key, title, train, held_out, (cosine_dictionary(),) * len(sets), limit, tol)
+
+    def _three(self) -> Task:
+        shaken = [ndimage.uniform_filter1d(image, SHAKEN, axis=1) for image in self._focused]
+        sets = [self._focused, self._blurred, shaken]
+        train, held_out = _split(
+            distinct_patches(sets, self.sizes.patches + self.sizes.held_out, seed=SEED), self.sizes.held_out
+        )
+        return Task("three", "focused, blurred and shaken, T = 5", train, held_out, (cosine_dictionary(),) * 3, 5)
+
+    def _colours(self) -> Task:
+        views = distinct_patches([self._colour], self.sizes.patches + self.sizes.held_out, seed=SEED)
+        train, held_out = _split(views, self.sizes.held_out)
+        return Task("colour", "colour patches, T = 5", train, held_out, (colour_cosine_dictionary(),), 5)
 
     def _digits(self) -> Task:
         from sklearn.datasets import load_digits

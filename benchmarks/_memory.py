@@ -50,8 +50,9 @@ def _child(arguments: list[str]) -> None:
 
     X, dictionary = (np.load(file) for file in arguments[:2])
     n_nonzero_coefs, n_jobs = map(int, arguments[2:])
+    encode = coupledict.sparse_encode  # what it imports is no part of the call
     before, _ = levels()
-    codes = coupledict.sparse_encode(X, dictionary, n_nonzero_coefs=n_nonzero_coefs, n_jobs=n_jobs)
+    codes = encode(X, dictionary, n_nonzero_coefs=n_nonzero_coefs, n_jobs=n_jobs)
     _, highest = levels()
     output = codes.data.nbytes + codes.indices.nbytes + codes.indptr.nbytes
     sizes = {"input": X.nbytes, "output": output, "beyond": highest - before - output}

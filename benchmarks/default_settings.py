@@ -2,20 +2,21 @@
 
 Run ``python benchmarks/default_settings.py`` from the root of the project. The defaults were chosen by looking at
 held-out patches of seed 0, the ones benchmarks/learning.py reports. This script cuts patches of another seed, so that
-its figures are not those the choice was made on; the images are the same. One setting is changed at a time.
+its figures are not those the choice was made on; the images are the same, unless ``--half`` takes one half of them and
+``benchmarks/learning.py --half`` reports the other. One setting is changed at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from _data import Array
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
-from coupledict.experiments.sources import data_directory, distinct_patches, load_images, load_pairs
+from coupledict.experiments.sources import Half, data_directory, distinct_patches, load_images, load_pairs
 
 N_TRAIN, N_HELD_OUT, N_SEEDS = 20_000, 5_000, 3
 CASES: tuple[tuple[str, bool, int, float | None], ...] = (
@@ -65,10 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Compare the settings behind the learner's default.")
     parser.add_argument("--data", metavar="DIR", help="folder of images (else COUPLEDICT_DATA, else bundled)")
     parser.add_argument("--seed", type=int, default=1234, help="seed of the patches")
+    parser.add_argument(
+        "--half", choices=get_args(Half), default="all", help="only this half of the images, sorted by name"
+    )
     arguments = parser.parse_args()
     directory = data_directory(arguments.data)
-    images, sentence = load_images(directory)
-    focused, blurred, pairs_sentence = load_pairs(directory)
+    images, sentence = load_images(directory, half=arguments.half)
+    focused, blurred, pairs_sentence = load_pairs(directory, half=arguments.half)
     print(f"{sentence}\n{pairs_sentence}\nSeed of the patches: {arguments.seed}. Lower is better.")
     for title, paired, limit, tol in CASES:
         sets = [focused, blurred] if paired else [images]

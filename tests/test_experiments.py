@@ -66,6 +66,42 @@ def test_the_lytro_folder_may_be_given_itself_or_by_its_parent(tmp_path, rng):
     assert focused[0].mean() < 0.7 * blurred[0].mean()
 
 
+def test_colour_patches_hold_their_channels_one_after_the_other_and_have_one_mean(rng):
+    image = rng.random((8, 9, 3))
+    (patches,) = sources.distinct_patches([[image]], 2, side=8, seed=0)
+    expected = [np.concatenate([image[:, c : c + 8, k].ravel() for k in range(3)]) for c in range(2)]
+    expected = [row - row.mean() for row in expected]
+    np.testing.assert_allclose(sorted(map(tuple, patches)), sorted(map(tuple, expected)))
+
+
+def test_the_two_halves_of_the_lytro_set_share_no_pair_and_are_the_whole(tmp_path):
+    from PIL import Image
+
+    for number, pair in enumerate(("07", "09", "12", "13", "17")):
+        for side in "AB":
+            Image.fromarray(np.full((520, 520, 3), [number, 0, 50 + number], np.uint8)).save(
+                tmp_path / f"lytro-{pair}-{side}.jpg", quality=100, subsampling=0
+            )
+    halves = {}
+    for half, n_pairs in (("first", 2), ("second", 3), ("all", 5)):
+        images, sentence = sources.load_images(tmp_path, half=half, colour=True)
+        assert [image.shape for image in images] == [(520, 520, 3)] * 2 * n_pairs
+        assert ("half" in sentence) == (half != "all")
+        halves[half] = [float(image[0, 0, 2]) for image in images]
+        assert len(sources.load_pairs(tmp_path, half=half)[0]) == n_pairs
+    assert set(halves["first"]).isdisjoint(halves["second"])
+    assert halves["first"] + halves["second"] == halves["all"]
+
+
+def test_the_halves_of_the_bundled_photographs():
+    halves = [sources.take_half(sources.BUNDLED, half) for half in ("first", "second")]
+    assert halves[0] + halves[1] == sorted(sources.BUNDLED)
+    images, sentence = sources.load_images(None, half="first", colour=True)
+    assert [image.ndim for image in images] == [3, 3, 3]  # astronaut, chelsea, coffee
+    assert "the first half by name" in sentence
+    assert len(sources.load_images(None, half="first")[0]) == len(halves[0])
+
+
 def test_a_folder_without_lytro_pairs_is_an_error_that_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"Expected the Lytro pairs .* found none"):
         sources.load_images(tmp_path)

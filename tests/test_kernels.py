@@ -101,6 +101,28 @@ def test_few_samples_give_the_same_bits_as_many(level, dtype, pursuit, rng):
     np.testing.assert_array_equal(few.toarray(), many[:5].toarray())
 
 
+@pytest.mark.parametrize(
+    ("n_components", "n_features", "limit", "n_samples", "has_gram", "together"),
+    [
+        (256, 64, 10, 20_000, True, False),
+        (256, 64, 64, 20_000, True, False),
+        (256, 64, 10, 5, False, False),
+        (256, 64, 1, 20_000, False, False),
+        (2048, 768, 20, 50, False, True),
+        (2048, 768, 20, 50_000, True, False),
+    ],
+)
+def test_the_gram_matrix_is_made_where_it_pays(n_components, n_features, limit, n_samples, has_gram, together, rng):
+    D = rng.standard_normal((n_components, n_features)).astype(np.float32)
+    coder = make_coder([D], np.ones(1), np.float32, limit=limit, n_samples=n_samples)
+    assert coder._plans[0].has_gram == has_gram
+    assert coder.whole_blocks == together
+    X = rng.standard_normal((9, n_features)).astype(np.float32)
+    coded = passes.encode(coder, Samples([X], X.dtype), 1).as_csr(n_components)[0]
+    other = sparse_encode(X.astype(float), D.astype(float), n_nonzero_coefs=limit)
+    assert np.abs(coded - other).max() < 1e-4 * np.abs(X).max()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("gram_budget", [0, 1 << 30])
 def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng, monkeypatch):
@@ -193,3 +215,47 @@ def test_kernels_refuse_other_number_types(rng):
         plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(2)}))
     with pytest.raises(ValueError, match="differ in features"):
         plan.encode([np.ones((1, 4))], [1.0], **settings, **outputs)
+
+
+def sums_of(counts, indices, n_atoms=3, n_features=2):
+    """Call the kernel that adds codes to sums, with ones as samples and coefficients."""
+    from coupledict.kernels import _native
+
+    a, b, uses = np.zeros((n_atoms, n_atoms)), np.zeros((n_atoms, n_features)), np.zeros(n_atoms, np.int64)
+    counts, indices = np.array(counts, np.int32), np.array(indices, np.int32)
+    views = [np.ones((counts.size, n_features))]
+    _native.accumulate(views, counts, indices, np.ones(indices.size), a, b, uses, _native.Workspace(), "")
+    return a, b, uses
+
+
+def test_sums_over_codes_with_no_code_at_all():
+    for counts in ([], [0, 0]):
+        assert not any(array.any() for array in sums_of(counts, []))
+
+
+@pytest.mark.parametrize(
+    ("counts", "indices", "words"),
+    [
+        ([2, 1], [0, 2, 3], "indices out of range"),
+        ([2, 1], [0, -1, 2], "indices out of range"),
+        ([2, 1], [0, 2, np.iinfo(np.int32).max], "indices out of range"),
+        ([-1, 3], [0, 1], "counts and indices do not fit"),
+        ([2, 2], [0, 1, 2], "counts and indices do not fit"),
+    ],
+)
+def test_sums_over_codes_refuse_codes_that_would_leave_the_sums(counts, indices, words):
+    np.testing.assert_array_equal(sums_of([2, 1], [0, 2, 2])[2], [1, 0, 2])
+    with pytest.raises(ValueError, match=words):
+        sums_of(counts, indices)
+
+
+def test_views_without_scales_are_refused_in_plain_words():
+    from coupledict.kernels import _native
+
+    plan, one = _native.Plan64(np.eye(3), np.ones(3), ""), np.empty(1)
+    with pytest.raises(ValueError, match="expected one scale for each view"):
+        plan.encode(
+            [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, ols=False, gram_free=True, careful=False, narrow=False,
+            workspace=_native.Workspace(), stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32), indices=np.empty(1, np.int32), values=one,
+            energy=one.copy(), status=np.empty(1, np.uint8),
+        )  # fmt: skip

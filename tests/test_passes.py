@@ -80,8 +80,10 @@ def test_chunks_cover_every_sample_once(n, work, n_jobs):
 def test_samples_that_share_work_stay_together():
     """Without the Gram matrix a block of samples shares every pass over the dictionary."""
     chunks, short = cut(500, 1e9, 2, whole_blocks=True)
-    assert [stop - start for start, stop in chunks] == [48] * 10 + [20]
+    assert [stop - start for start, stop in chunks] == [192, 192, 116]
     assert not short
+    few, _ = cut(100, 1e9, 2, whole_blocks=True)
+    assert [stop - start for start, stop in few] == [96, 4]
 
 
 def test_n_jobs_follows_joblib():

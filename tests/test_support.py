@@ -112,3 +112,12 @@ def test_not_finite_and_zero_samples(case):
     Xs[1][7, 2] = np.nan
     with pytest.raises(ValueError, match="sample 7"):
         encode(Xs, dictionaries, limit=3)
+
+
+def test_65_views_equal_the_twin(rng):
+    Xs = [rng.standard_normal((9, 4)) for _ in range(65)]
+    dictionaries = [random_dictionary(rng, 6, 4) for _ in Xs]
+    codes, _ = encode(Xs, dictionaries, limit=2)
+    expected = twins.sparse_encode_support(Xs, dictionaries, n_nonzero_coefs=2)
+    for mine, theirs in zip(codes, expected, strict=True):
+        np.testing.assert_allclose(mine.toarray(), theirs, atol=1e-10)

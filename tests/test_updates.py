@@ -179,3 +179,49 @@ def test_sequential_update_in_float32(rng):
     assert changed.dtype == np.float32
     for mine, theirs in zip(split(group), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 3])
+@pytest.mark.parametrize("normalize", ["views", "joint"])
+@pytest.mark.parametrize("n_fixed", [0, 2])
+def test_statistics_of_codes_equal_those_of_sums(level, n_views, normalize, n_fixed, rng):
+    Xs, dictionaries, weights = make_case(rng, n_views)
+    group, other = (make_group(dictionaries, weights, normalize == "joint", n_fixed) for _ in range(2))
+    codes, X = code(Xs, group, weights), np.hstack(Xs)
+    residual = X - codes @ group.atoms
+    dense = codes.toarray()
+    updates.Statistics().apply(group, Sums(dense.T @ dense, dense.T @ X))
+    same = updates.StatisticsOfCodes().apply(other, codes, residual, mean_unused=False)
+    np.testing.assert_allclose(other.atoms, group.atoms, atol=1e-10)
+    np.testing.assert_array_equal(same.toarray(), dense)
+    np.testing.assert_allclose(residual, X - codes @ other.atoms, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_dictionaries_learn_from_codes(dtype, rng, monkeypatch):
+    """Sums over pairs of atoms are not made where they would be too large; what is learned is the same."""
+    Xs = [smooth_patches(rng, 600).astype(dtype) for _ in range(2)]
+    learner = CoupledDictionaryLearning(80, n_nonzero_coefs=4, max_iter=5, random_state=0)
+    usual = learner.fit(Xs).components_
+    monkeypatch.setattr(updates, "SUMS_BUDGET_BYTES", 0)
+    monkeypatch.setattr(updates.Statistics, "apply", None)
+    for mine, theirs in zip(learner.fit(Xs).components_, usual, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-2 if dtype == np.float32 else 1e-8)
+
+
+def test_the_sequential_kernel_checks_the_samples_that_it_reads():
+    """A sweep is many calls, each for a few atoms: none looks at the samples of the others."""
+    from coupledict.kernels import _native
+
+    def sweep(first, last, samples):
+        _native.sequential(
+            np.array([0, 2]), np.ones(1), False, 0, first, last, False, False, np.array([0, 2, 3]),
+            np.array(samples, np.int32), np.ones(3), np.ones((4, 2)), np.eye(2), "",
+        )  # fmt: skip
+
+    sweep(0, 2, [0, 3, 2])
+    sweep(0, 1, [0, 3, 4])
+    sweep(1, 2, [-1, 4, 3])
+    for first, last, samples in ((0, 2, [0, 3, 4]), (1, 2, [0, 1, -1]), (0, 1, [0, 4, 1])):
+        with pytest.raises(ValueError, match="samples out of range"):
+            sweep(first, last, samples)

@@ -9,7 +9,6 @@
 #endif
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -22,20 +21,17 @@ using namespace nb::literals;
 namespace coupledict {
 namespace {
 
+constexpr std::align_val_t kAlignment{64};
+
 struct Free {
-    void operator()(void *p) const { std::free(p); }
+    void operator()(void *p) const { ::operator delete(p, kAlignment); }
 };
 template <class T>
 using Buffer = std::unique_ptr<T[], Free>;
 
 template <class T>
 Buffer<T> aligned_buffer(index_t count) {
-    constexpr std::size_t alignment = 64;
-    const std::size_t bytes =
-        (static_cast<std::size_t>(std::max<index_t>(count, 1)) * sizeof(T) + alignment - 1) / alignment * alignment;
-    void *p = std::aligned_alloc(alignment, bytes);
-    if (!p) throw std::bad_alloc();
-    return Buffer<T>(static_cast<T *>(p));
+    return Buffer<T>(static_cast<T *>(::operator new(static_cast<std::size_t>(count) * sizeof(T), kAlignment)));
 }
 
 // Scratch memory of one thread, kept between chunks.
@@ -65,6 +61,13 @@ void expect(bool condition, const char *message) {
     if (!condition) throw std::invalid_argument(message);
 }
 
+// Whether all of n numbers are at least 0 and below `limit`. Negative numbers are the largest unsigned ones.
+bool in_range(const std::int32_t *numbers, index_t n, index_t limit) {
+    std::uint32_t largest = 0;
+    for (index_t i = 0; i < n; ++i) largest = std::max(largest, static_cast<std::uint32_t>(numbers[i]));
+    return n == 0 || (largest <= INT32_MAX && static_cast<index_t>(largest) < limit);
+}
+
 template <class T>
 const Kernels<T> &kernels_of(const std::string &level) {
     const Level &found = find_level(level);
@@ -81,7 +84,7 @@ struct ViewRows {
     index_t n = -1, n_features = 0;
 
     ViewRows(const nb::list &views, const std::vector<double> &scales) {
-        expect(views.size() == scales.size() && views.size() > 0, "one scale a view is expected");
+        expect(views.size() == scales.size() && views.size() > 0, "expected one scale for each view");
         for (std::size_t v = 0; v < views.size(); ++v) {
             const auto view = nb::cast<Matrix<T>>(views[v], false);
             laid.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
@@ -237,10 +240,15 @@ void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, co
            "sums do not fit the atoms and features");
     expect(static_cast<index_t>(counts.size()) == rows.n && indices.size() == values.size(), "codes do not fit");
     index_t total = 0;
-    for (index_t i = 0; i < rows.n; ++i) total += counts(static_cast<std::size_t>(i));
-    expect(total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
+    std::int32_t least = 0;
+    for (index_t i = 0; i < rows.n; ++i) {
+        total += counts.data()[i];
+        least = std::min(least, counts.data()[i]);
+    }
+    expect(least == 0 && total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
     T *x = static_cast<T *>(workspace.reserve(rows.n_features * static_cast<index_t>(sizeof(T))));
     nb::gil_scoped_release released;
+    expect(in_range(indices.data(), total, n_atoms), "indices out of range");
     kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), counts.data(),
                                     indices.data(), values.data(), n_atoms, rows.n_features, x, a.data(), b.data(),
                                     uses.data());
@@ -277,9 +285,9 @@ void sequential(const Out<const index_t> &starts, const Out<const double> &weigh
            "codes do not fit the atoms");
     const Buffer<T> scratch = aligned_buffer<T>(3 * n_features);
     nb::gil_scoped_release released;
-    expect(std::all_of(samples.data(), samples.data() + samples.size(),
-                       [=](std::int32_t i) { return i >= 0 && i < n_samples; }),
-           "samples out of range");
+    // Only those that this call reads: a sweep is many calls.
+    const index_t begin = column_starts.data()[first], end = column_starts.data()[last];
+    expect(in_range(samples.data() + begin, end - begin, n_samples), "samples out of range");
     const Columns<T> codes = {column_starts.data(), samples.data(), values.data()};
     kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, frozen, codes, scratch.get(),
                                     residual.data(), atoms.data());

@@ -25,9 +25,9 @@ from .rule import CodingRule
 
 # A larger Gram matrix is not computed: the kernels then work without it.
 GRAM_BUDGET_BYTES = 1 << 30
-# With the Gram matrix, a step updates K numbers for each atom before it; these stream through the caches, and take as
-# long as this many multiply-adds of a matrix product.
-STREAMED_UPDATE = 8
+# With the Gram matrix, a step updates K numbers for each atom before it. Where those of a sample leave the caches, an
+# update takes as long as this many multiply-adds of a matrix product.
+STREAMED_UPDATE, CACHED_BYTES = 8, 1 << 18
 LARGE_DICTIONARY = 1 << 20  # K times features; without a Gram matrix, samples then share matrix products
 ROWS_AT_ONCE = 1 << 21  # numbers that are normalised at a time
 TYPICAL_NONZERO = 8  # a first guess where tol or alpha, not a limit, decides the number of nonzeros
@@ -138,7 +138,7 @@ def normalize_atoms(
 
 
 def _normalize_rows(dictionaries: Sequence[Array], scales: Floats) -> tuple[Floats, Floats]:
-    """Normalise a few joint atoms; each is first divided by its largest entry, so that no square over- or underflows."""
+    """Normalise joint atoms; each is first divided by its largest entry, so that no square over- or underflows."""
     # In C order, whatever the layout of the dictionaries: sums over the features then always round the same.
     joint = np.ascontiguousarray(
         np.hstack([np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)])
@@ -188,7 +188,9 @@ class GreedyCoder(Coder):
         self._kernel_tol = -1.0 if rule.tol is None else rule.tol / self._top_weight
         self._ols = rule.pursuit == "ols"
         fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
-        saved = (self.n_nonzero - 1) * sum(widths) - STREAMED_UPDATE * self.n_nonzero**2 / 2  # by a sample, times K
+        steps = self.typical_nonzero
+        cached = steps * self.n_atoms * dtype.itemsize <= CACHED_BYTES
+        saved = (steps - 1) * sum(widths) - (1 if cached else STREAMED_UPDATE) * steps**2 / 2  # by a sample, times K
         with_gram = fits and recipe.n_samples * saved > self.n_atoms * sum(widths)
         large = self.n_atoms * sum(widths) >= LARGE_DICTIONARY
         self.whole_blocks = rule.coupling == "code" and not with_gram and (large or not fits)

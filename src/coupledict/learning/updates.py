@@ -37,9 +37,7 @@ def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, n_atoms)
 
 
-def _sweep_codes(
-    group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, frozen: bool
-) -> csr_array:
+def _sweep_codes(group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, frozen: bool) -> csr_array:
     """Do one sweep of the paper's update, or, with frozen codes, of the statistics update; return the codes."""
     columns = codes.tocsc()
     values = np.ascontiguousarray(columns.data)
@@ -123,7 +121,7 @@ class Statistics(SumUpdate):
 
 
 class StatisticsOfCodes(CodeUpdate):
-    """The same update from the codes and residuals of samples in memory, for dictionaries whose sums would be too large.
+    """The same update from the codes and residuals of samples in memory, for dictionaries whose sums are too large.
 
     A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample.
     """
