@@ -256,6 +256,7 @@ def test_views_without_scales_are_refused_in_plain_words():
     with pytest.raises(ValueError, match="expected one scale for each view"):
         plan.encode(
             [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, ols=False, gram_free=True, careful=False, narrow=False,
-            workspace=_native.Workspace(), stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32), indices=np.empty(1, np.int32), values=one,
+            workspace=_native.Workspace(), stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32),
+            indices=np.empty(1, np.int32), values=one,
             energy=one.copy(), status=np.empty(1, np.uint8),
         )  # fmt: skip

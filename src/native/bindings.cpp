@@ -293,6 +293,38 @@ void sequential(const Out<const index_t> &starts, const Out<const double> &weigh
                                     residual.data(), atoms.data());
 }
 
+// Copies the rows with these numbers, and converts them.
+template <class From, class To>
+void gather(const nb::ndarray<const From, nb::ndim<2>, nb::device::cpu> &view, const Out<const index_t> &rows,
+            const Table<To> &out) {
+    const auto n = static_cast<index_t>(rows.size()), width = static_cast<index_t>(view.shape(1));
+    expect(static_cast<index_t>(out.shape(0)) == n && static_cast<index_t>(out.shape(1)) == width,
+           "the output does not fit the rows");
+    const index_t *numbers = rows.data();
+    const index_t last = static_cast<index_t>(view.shape(0)) - 1, row_stride = view.stride(0);
+    expect(std::all_of(numbers, numbers + n, [=](index_t i) { return i >= 0 && i <= last; }), "rows out of range");
+    const index_t column_stride = view.stride(1);
+    nb::gil_scoped_release released;
+    constexpr index_t ahead = 4;  // rows are far apart, so the processor is told early which ones will be read
+    for (index_t i = 0; i < n; ++i) {
+        const From *in = view.data() + numbers[i] * row_stride;
+        const From *later = view.data() + numbers[std::min(i + ahead, n - 1)] * row_stride;
+        To *row = out.data() + i * width;
+        if (column_stride == 1) {
+            for (index_t f = 0; f < width; f += 64 / static_cast<index_t>(sizeof(From))) __builtin_prefetch(later + f);
+            for (index_t f = 0; f < width; ++f) row[f] = static_cast<To>(in[f]);
+        } else {
+            for (index_t f = 0; f < width; ++f) row[f] = static_cast<To>(in[f * column_stride]);
+        }
+    }
+}
+
+template <class From, class To>
+void bind_gather(nb::module_ &m) {
+    m.def("gather", &gather<From, To>, nb::arg("view").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("out").noconvert());
+}
+
 template <class T>
 void bind_plan(nb::module_ &m, const char *name) {
     nb::class_<Plan<T>>(m, name)
@@ -331,6 +363,9 @@ NB_MODULE(_native, m) {
     nb::class_<Workspace>(m, "Workspace").def(nb::init<>());
     bind_plan<float>(m, "Plan32");
     bind_plan<double>(m, "Plan64");
+    bind_gather<float, float>(m);
+    bind_gather<double, double>(m);
+    bind_gather<double, float>(m);
     m.def("sweep", &sweep, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a, "n_fixed"_a,
           "first"_a, "last"_a, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("atoms").noconvert(),
           "level"_a);

@@ -17,12 +17,13 @@ from ..foundation.arrays import Array, Floats
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
-from ..parallel.jobs import cut
+from ..parallel.jobs import MAX_CHUNK, cut
 from ..parallel.ordered import in_order
 from .coder import Coder, Scratch, Workspaces
 from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
 from .samples import Samples
 
+CHUNKS = 8  # of a pass over many samples: enough to share, and few sums to add
 ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
 
 
@@ -135,7 +136,8 @@ def sum_codes(
     explained = samples if targets is None else targets
     groups = coder.groups if targets is None else [list(range(len(targets.views)))]
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, coder.chunk_rows or max(512, 2 * n_atoms))
+    rows = coder.chunk_rows or int(np.clip(n // CHUNKS, max(512, 2 * n_atoms), MAX_CHUNK))
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
     cancel = CancelToken(cancel)
     workspaces = Workspaces()
     idle: deque[_Accumulators] = deque()

@@ -61,7 +61,7 @@ class Samples:
         if self.order is None:
             return [read_rows(view, start, stop, self.dtype) for view in self.views]
         chosen = self.order.numbers(start, stop)
-        return [np.ascontiguousarray(view[chosen], dtype=self.dtype) for view in self.views]
+        return [_gather(view, chosen, self.dtype) for view in self.views]
 
     def number(self, row: int) -> int:
         """Return the row number, in the views, of a position in the order."""
@@ -87,6 +87,17 @@ class Samples:
             f"The coefficients of {name} exceed the range of {self.dtype}."
             " Bring X and the dictionary to comparable scales."
         )
+
+
+def _gather(view: Array, rows: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> Array:
+    """Return the rows with these numbers, in the given number type, C-contiguous."""
+    wanted = (view.dtype == dtype or view.dtype == np.float64) and dtype.isnative and view.dtype.isnative
+    whole_strides = all(stride % view.itemsize == 0 for stride in view.strides)
+    if not (wanted and view.dtype.kind == "f" and view.flags.aligned and whole_strides):
+        return np.ascontiguousarray(view[rows], dtype=dtype)
+    gathered = np.empty((rows.size, view.shape[1]), dtype)
+    _native.gather(view, rows, gathered)
+    return gathered
 
 
 def check_finite(views: Sequence[Array], piece: Piece) -> None:

@@ -98,8 +98,13 @@ class Data(ABC):
         found = self.sum_codes(recipe, None, threads, Wanted(sources=list(sources)))
         return found.energy, found.view_energy
 
-    def samples(self, portion: Portion | None, chosen: Sequence[int] | None = None) -> Samples:
-        """Return the rows of a portion, of all views or of the chosen ones; raises unless `all_held`."""
+    def samples(
+        self, portion: Portion | None, chosen: Sequence[int] | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Samples:
+        """Return the rows of a portion, of all views or of the chosen ones; raises unless `all_held`.
+
+        They will be coded as `dtype`; in the number type of the samples if it is left out.
+        """
         raise TypeError("Expected samples that are in memory, got samples that are read a block at a time.")
 
     @abstractmethod

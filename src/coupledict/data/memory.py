@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -78,10 +79,10 @@ class InMemory(Data):
         self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
     ) -> PassSums:
         """Run a pass; threads share the rows."""
-        explained = None if wanted.targets is None else self.samples(portion, wanted.targets)
+        explained = None if wanted.targets is None else self.samples(portion, wanted.targets, recipe.dtype)
         return sum_codes(
             recipe.coder(threads.count, threads.cancel),
-            self.samples(portion, wanted.sources),
+            self.samples(portion, wanted.sources, recipe.dtype),
             threads.count,
             n_worst=wanted.n_worst,
             targets=explained,
@@ -95,12 +96,14 @@ class InMemory(Data):
         energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
         return float(coded.energy.sum()), energies
 
-    def samples(self, portion: Portion | None, chosen: Sequence[int] | None = None) -> Samples:
-        """Return the rows of a portion, of all views or of the chosen ones."""
+    def samples(
+        self, portion: Portion | None, chosen: Sequence[int] | None = None, dtype: np.dtype[Any] | None = None
+    ) -> Samples:
+        """Return the rows of a portion, of all views or of the chosen ones, to be coded in this number type."""
         if isinstance(portion, list):
             raise TypeError("Expected rows of arrays in memory, got pieces of blocks.")
         views = self.views if chosen is None else [self.views[v] for v in chosen]
-        return Samples(views, self.dtype, portion)
+        return Samples(views, self.dtype if dtype is None else dtype, portion)
 
     def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[csr_array]:
         """Return the codes; warn if some samples did not reach the tolerance."""

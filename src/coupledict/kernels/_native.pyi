@@ -70,6 +70,7 @@ class Plan64(_Plan): ...
 
 Plan: TypeAlias = Plan32 | Plan64
 
+def gather(view: npt.NDArray[Any], rows: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> None: ...
 def accumulate(
     views: list[npt.NDArray[Any]],
     counts: npt.NDArray[np.int32],

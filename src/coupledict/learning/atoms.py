@@ -100,6 +100,11 @@ class AtomGroup:
         self.atoms[which] = rows
         self.normalize(which)
 
+    def move_on(self, old: Array, share: float) -> None:
+        """Move the atoms beyond their change since `old`, by a share of it; fixed ones have not changed."""
+        self.atoms += share * (self.atoms - old)
+        self.normalize(np.arange(self.n_fixed, len(self.atoms)))
+
     def view_energies(self, energies: Array, a: Array, b: Array) -> Floats:
         """Return ||X_v - C D_v||^2 for each view from its energy ||X_v||^2, A = C^T C and B = C^T X."""
         change = np.empty_like(self.atoms)

@@ -6,6 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..coding.samples import Samples
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..data.order import Chosen
-from ..foundation.arrays import Array, Floats, multiply
+from ..foundation.arrays import Array, Floats, multiply, safe_scale
 from ..foundation.checks import make_generator
 from ..foundation.progress import Callback
 from ..parallel.jobs import Threads
@@ -31,6 +32,11 @@ from .start import check_init, start
 from .updates import for_size
 
 STREAM_RECORDS = 1000  # the history keeps this many batches, for a stream may never end
+# A tolerance below this share of the largest possible squared norm of a sample is too small for float32.
+FLOAT32_TOL = 1e-6
+# Where a tolerance ends the coding, atoms settle slowly, and moving on in the direction of their last change saves a
+# third of the passes. Where the number of atoms ends it, that only adds to the noise of passes over few samples.
+EXTRAPOLATION = 0.5
 INTERRUPTED = "The fit was interrupted"
 
 
@@ -75,8 +81,10 @@ def fit(
             f"update={settings.update.name!r} goes through the residuals of all samples, atom by atom, so they must be"
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
-    data = data.scaled(data.find_scale(threads))
-    loop, rng = _begin(data, settings, threads, go_on_from, saved)
+    largest = data.largest(threads)
+    data = data.scaled(safe_scale(largest, data.dtype))
+    dtype = _coding_dtype(data, settings, largest * data.scale)
+    loop, rng = _begin(data, settings, threads, dtype, go_on_from, saved)
     write = None if checkpoint is None else lambda loop: checkpoint.write(loop, rng)
     interrupted = _interrupted(lambda: loop.run(rng, callback, write), loop)
     if checkpoint is not None and not interrupted:
@@ -101,6 +109,7 @@ def _begin(
     data: Data,
     settings: LearningSettings,
     threads: Threads,
+    dtype: np.dtype[Any],
     go_on_from: list[Array] | None,
     saved: SavedFit | None,
 ) -> tuple[Loop, np.random.Generator]:
@@ -109,12 +118,12 @@ def _begin(
         rng = make_generator(settings.random_state)
         weights = _find_weights(data, settings, threads)
         groups = _start(data, settings, weights, rng, go_on_from)
-        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads)), rng
+        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, dtype)), rng
     saved.check(data)
     groups = _group(saved.atoms, saved.weights, settings)
     for group in groups:  # normalising again could change the last bit
         group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views])
-    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads)
+    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, dtype)
     return Loop(data, groups, plan, saved.history, saved.position), saved.rng
 
 
@@ -193,10 +202,30 @@ def _start(
     return _group(arrays, weights, settings)
 
 
-def _plan(data: Data, settings: LearningSettings, weights: Floats, n_components: int, threads: Threads) -> LoopPlan:
-    # Growing samples belong to the statistics update; the others are published methods, which see all samples.
-    automatic = isinstance(settings.growth, str) and settings.growth == "auto"
-    growth = None if automatic and settings.update.name != "statistics" else settings.growth
+def _coding_dtype(data: Data, settings: LearningSettings, largest: float) -> np.dtype[Any]:
+    """Return the number type to code samples in while learning.
+
+    Passes over some of the samples only approximate the sums over all, so float32 is precise enough for them, unless
+    samples or tolerance are beyond its range: `largest` is the largest absolute value of a sample.
+    """
+    single = np.dtype(np.float32)
+    if not settings.growing or settings.rule.pursuit == "lasso" or safe_scale(largest, single) != 1:
+        return data.dtype
+    tol = settings.rule.scaled(data.scale).tol
+    if tol is not None and not tol > FLOAT32_TOL * sum(data.widths) * largest**2 > 0:
+        return data.dtype
+    return single
+
+
+def _plan(
+    data: Data,
+    settings: LearningSettings,
+    weights: Floats,
+    n_components: int,
+    threads: Threads,
+    dtype: np.dtype[Any],
+) -> LoopPlan:
+    growth = settings.growth if settings.growing else None
     limit, has_tol, n_iter = settings.limit(data.widths, n_components), settings.rule.tol is not None, settings.max_iter
     constant = settings.rule.pursuit == "lasso" and settings.schedule == "auto"  # only the penalty limits the codes
     schedule = "constant" if constant else settings.schedule
@@ -209,6 +238,8 @@ def _plan(data: Data, settings: LearningSettings, weights: Floats, n_components:
         unused=settings.unused,
         stop_tol=settings.stop_tol,
         threads=threads,
+        dtype=dtype,
+        extrapolation=EXTRAPOLATION if growth is not None and has_tol else 0.0,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,10 @@ class LoopPlan:
     update, unused, stop_tol
         As in :class:`coupledict.learning.settings.LearningSettings`.
     threads : Threads
+    dtype : float32 or float64
+        Number type that the samples are coded in.
+    extrapolation : float
+        After each iteration but the last, atoms move on in the direction of their change, by this share of it.
     """
 
     rule: CodingRule
@@ -51,6 +56,8 @@ class LoopPlan:
     unused: UnusedRule
     stop_tol: float
     threads: Threads
+    dtype: np.dtype[Any]
+    extrapolation: float = 0.0
 
 
 @dataclass
@@ -182,7 +189,8 @@ class Loop:
         plan, iteration = self.plan, self.position.iteration
         limit = None if plan.rule.pursuit == "lasso" else int(plan.limits[iteration])
         rule = CodingRule(limit, plan.rule.tol, plan.rule.pursuit, plan.rule.coupling, plan.rule.alpha)
-        recipe = Recipe(in_view_order(self.groups), plan.weights, self.data.dtype, rule, size)
+        recipe = Recipe(in_view_order(self.groups), plan.weights, plan.dtype, rule, size)
+        before = [group.atoms.copy() for group in self.groups] if plan.extrapolation else []
         replacing = plan.unused.applies(iteration, self.n_iter)
         n_worst = recipe.n_atoms if replacing else 0
         if isinstance(plan.update, CodeUpdate):
@@ -191,6 +199,9 @@ class Loop:
             outcome = self._update_from_sums(plan.update, recipe, portion, n_worst)
         else:
             raise TypeError(f"Expected an update from sums or from codes, got {type(plan.update).__name__}.")
+        if iteration + 1 < self.n_iter:
+            for group, old in zip(self.groups, before, strict=False):
+                group.move_on(old, plan.extrapolation)
         if replacing:
             self._replace_unused(outcome)
         return outcome
@@ -208,17 +219,18 @@ class Loop:
         return Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
 
     def _update_from_codes(self, update: CodeUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
-        samples, threads = self.data.samples(portion), self.plan.threads
+        plan, threads = self.plan, self.plan.threads
+        samples = self.data.samples(portion, dtype=plan.dtype)
         coded = encode(recipe.coder(threads.count, threads.cancel), samples, threads.count, cancel=threads.cancel)
         views = samples.read(0, len(samples))
         energies = np.zeros(len(views))
         for group, codes in zip(self.groups, coded.as_csr(recipe.n_atoms), strict=True):
             residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
-            residual -= codes @ group.atoms.astype(self.data.dtype)
+            residual -= codes @ group.atoms.astype(plan.dtype)
             for i, v in enumerate(group.views):
                 own = residual[:, group.columns(i)]
                 energies[v] = float(np.einsum("ij,ij->", own, own, dtype=np.float64))
-            update.apply(group, codes, residual, mean_unused=self.plan.unused.mean)
+            update.apply(group, codes, residual, mean_unused=plan.unused.mean)
         uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
         rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
         worst = WorstSamples(n_worst, coded.energy[rows], samples.rows(rows)) if n_worst else WorstSamples.none()

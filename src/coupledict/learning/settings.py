@@ -123,6 +123,15 @@ class LearningSettings:
         return weights
 
     @property
+    def growing(self) -> bool:
+        """Whether passes may read a part of the samples only.
+
+        With ``growth="auto"``, samples grow for the statistics update; the others are published methods, which see all.
+        """
+        automatic = isinstance(self.growth, str) and self.growth == "auto"
+        return self.growth is not None and not (automatic and self.update.name != "statistics")
+
+    @property
     def balanced(self) -> bool:
         """Whether the weights of the views are computed from the samples."""
         return isinstance(self.view_weights, str)

@@ -101,7 +101,7 @@ class Statistics(SumUpdate):
 
     name = "statistics"
 
-    def __init__(self, n_sweeps: int = 2) -> None:
+    def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
 
     def apply(self, group: AtomGroup, sums: Sums) -> None:
@@ -128,7 +128,7 @@ class StatisticsOfCodes(CodeUpdate):
 
     name = "statistics"
 
-    def __init__(self, n_sweeps: int = 2) -> None:
+    def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
 
     def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
