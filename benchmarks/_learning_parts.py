@@ -145,7 +145,7 @@ def identical_bits(task: Task, progress: Callable[[str], None]) -> list[Identity
     """Learn with each update in both precisions with 1, 2 and 3 threads, and twice with 2; compare every bit."""
     settings: dict[str, dict[str, Any]] = {
         "default": {},
-        "default, joint norm": {"normalize": "joint"},
+        "default, norm 1 in each view": {"normalize": "views"},
         "paper": dict(coupledict.PAPER),
         **{
             f"{update}, no growth": {"update": update, "growth": None, "schedule": "constant"}
