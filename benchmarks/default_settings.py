@@ -1,4 +1,4 @@
-"""The settings that the default of the learner chose between: start, schedule and growth.
+"""The settings that the default of the learner chose between: start, schedule, growth and norm of the atoms.
 
 Run ``python benchmarks/default_settings.py`` from the root of the project. The defaults were chosen by looking at
 held-out patches of seed 0, the ones benchmarks/learning.py reports. This script cuts patches of another seed, so that
@@ -48,6 +48,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "growth: from n / 20": {"growth": grow(20, 1.0)},
     "growth: all at 85 %": {"growth": grow(50, 0.85)},
     "growth: none": {"growth": None},
+    "norm 1 in each view": {"normalize": "views"},
     "30 sequential, constant T": {"update": "sequential", "schedule": "constant", "growth": None},
 }
 

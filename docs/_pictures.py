@@ -10,6 +10,7 @@ from scipy.ndimage import gaussian_filter
 from skimage import data
 
 from coupledict import CoupledDictionaryLearning
+from coupledict.foundation.drawing import full_scale
 from coupledict.images import MultiFocusFusion, assemble_patches, extract_patches
 
 FOLDER = Path(__file__).parent / "_static" / "pictures"
@@ -31,9 +32,9 @@ def _strip(panels: list[Any], path: Path, gap: int = 12) -> None:
 
 
 def _mosaic(atoms: Any, side: int, columns: int, zoom: int = 5) -> Any:
-    """Return patches as one picture, each stretched to the full range of grey."""
+    """Return patches as one picture, each stretched to the full range of grey, paler where an atom nearly vanishes."""
     rows = len(atoms) // columns
-    cells = atoms / np.abs(atoms).max(axis=1, keepdims=True)
+    cells = atoms / full_scale(atoms)
     cells = np.pad(cells.reshape(rows, columns, side, side), ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=1)
     picture = cells.transpose(0, 2, 1, 3).reshape(rows * (side + 1), columns * (side + 1))[:-1, :-1]
     return np.kron(127.5 * (1 + picture), np.ones((zoom, zoom)))

@@ -31,8 +31,9 @@ views = [patches[..., v] - patches[..., v].mean(axis=1, keepdims=True) for v in 
 # %%
 # Learned together
 # ----------------
-# Atom t of one dictionary is the partner of atom t of the other: the same edge or texture, sharp and blurred. The atoms
-# that are used most come first.
+# Atom t of one dictionary is the partner of atom t of the other: the same edge or texture, sharp and blurred. A pair
+# has norm 1 over both views together; the picture shows each atom on a grey scale of its own. The atoms that are used
+# most come first.
 
 learner = CoupledDictionaryLearning(N_ATOMS, n_nonzero_coefs=5, n_jobs=2, random_state=0).fit(views)
 uses = np.diff(learner.transform(views).tocsc().indptr)

@@ -89,10 +89,11 @@ axes[2].legend(frameon=False)
 # %%
 # The atoms
 # ---------
-# The three dictionaries, side by side: each row is one atom in all views, the six that are used most.
+# The three dictionaries, side by side: each row is one atom in all views, the six that are used most. An atom has
+# norm 1 over all views together, each weighted by 1 over its energy; all curves of a view are drawn on one scale.
 
 uses = np.diff(learner.transform(test).tocsc().indptr)
-figure, axes = plt.subplots(6, 3, figsize=(10, 6), layout="constrained", sharex=True)
+figure, axes = plt.subplots(6, 3, figsize=(10, 6), layout="constrained", sharex=True, sharey="col")
 for row, atom in zip(axes, np.argsort(-uses)[:6], strict=True):
     for axis, name in zip(row, names, strict=True):
         axis.plot(t, learner.components_[name][atom], color="C0")

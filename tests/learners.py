@@ -41,6 +41,19 @@ def norms(D):
     return np.linalg.norm(D, axis=1)
 
 
+def joint_norms(Ds, weights=None):
+    """Norms of atoms over all views together."""
+    weights = np.ones(len(Ds)) if weights is None else np.asarray(weights)
+    return np.sqrt(weights @ np.array([np.sum(np.asarray(D, float) ** 2, axis=1) for D in Ds]))
+
+
+def shrunk(Ds, sources, view, weights=None):
+    """The learned atoms of a view, as they predict from `sources` with joint norms: a formula of its own."""
+    seen = joint_norms([Ds[v] for v in sources], None if weights is None else [weights[v] for v in sources]) ** 2
+    wanted = joint_norms([Ds[view]], None if weights is None else [weights[view]]) ** 2
+    return np.minimum(1, 2 * seen / (seen + wanted))[:, None] * Ds[view]
+
+
 def energies(Xs, Ds, codes):
     """Squared errors of the views; `codes` is one array for all views, or one a view."""
     codes = codes if isinstance(codes, list) else [codes] * len(Xs)

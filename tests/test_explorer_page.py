@@ -39,6 +39,11 @@ def test_the_page_is_whole_and_asks_for_nothing(views):
     names = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(set(names)) == len(names)
     assert "10 atoms in 3 views." in page.text
+    assert "Atoms of norms from " in page.text
+    units = [view / np.linalg.norm(view, axis=1, keepdims=True) for view in views]
+    assert "Atoms of norm 1 in each view." in Page(explorer_page(units, title="")).text
+    joint = [view / np.sqrt(3) for view in units]
+    assert "Atoms of norm 1 over all views together." in Page(explorer_page(joint, title="")).text
 
 
 def test_hostile_titles_and_names_stay_text(views):

@@ -45,8 +45,9 @@ def test_dictionaries_do_not_depend_on_the_scale(Xs, dtype, exponent, update):
 
 
 @extremes
+@pytest.mark.parametrize("normalize", ["views", "joint"])
 @pytest.mark.parametrize("weights", [None, "balanced"])
-def test_a_tolerance_has_the_scale_of_the_samples(Xs, dtype, exponent, weights):
+def test_a_tolerance_has_the_scale_of_the_samples(Xs, dtype, exponent, weights, normalize):
     if weights == "balanced":
         exponent = int(np.clip(exponent, -400, 400))  # the weights themselves have to be numbers
     elif abs(exponent) > 505:
@@ -54,11 +55,13 @@ def test_a_tolerance_has_the_scale_of_the_samples(Xs, dtype, exponent, weights):
     plain, far = moved(Xs, dtype, exponent)
     tol = 0.5
     far_tol = tol if weights == "balanced" else float(np.ldexp(tol, 2 * exponent))
-    one = make(tol=tol, n_nonzero_coefs=None, view_weights=weights).fit(plain)
-    other = make(tol=far_tol, n_nonzero_coefs=None, view_weights=weights).fit(far)
+    settings = {"n_nonzero_coefs": None, "view_weights": weights, "normalize": normalize}
+    one, other = make(tol=tol, **settings).fit(plain), make(tol=far_tol, **settings).fit(far)
     assert [r["mean_nonzeros"] for r in one.history_] == [r["mean_nonzeros"] for r in other.history_]
+    # Balanced weights undo the scale of the samples; atoms whose weighted norm is 1 then have the scale of the samples.
+    own = exponent if weights == "balanced" and normalize == "joint" else 0
     for a, b in zip(one.components_, other.components_, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.ldexp(a, own), b)
 
 
 @extremes
@@ -148,8 +151,8 @@ def in_dask(Xs):
 
 @extremes
 @pytest.mark.parametrize("place", ["chunks", "callable", "files", "dask"])
-@pytest.mark.parametrize("weights", [None, "balanced"])
-def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("weights", "normalize"), [(None, "joint"), ("balanced", "joint"), ("balanced", "views")])
+def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, normalize, tmp_path, monkeypatch):
     """Samples of any scale learn the same, in chunks, in files and in Dask, and are scored the same."""
     monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 70)
@@ -164,17 +167,19 @@ def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, tmp_path,
         given = [in_files(plain, tmp_path, "plain"), in_files(far, tmp_path, "far")]
     else:
         given = [in_dask(plain), in_dask(far)]
-    one, other = (make(view_weights=weights).fit(views) for views in given)
+    one, other = (make(view_weights=weights, normalize=normalize).fit(views) for views in given)
+    # With balanced weights and joint norms, atoms have the scale of the samples; otherwise codes have it.
+    own = exponent if weights == "balanced" and normalize == "joint" else 0
     for a, b in zip(one.components_, other.components_, strict=True):
         assert a.dtype == dtype
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_array_equal(one.predictors_[(0,)][1], other.predictors_[(0,)][1])
+        np.testing.assert_array_equal(np.ldexp(a, own), b)
+    np.testing.assert_array_equal(np.ldexp(one.predictors_[(0,)][1], own), other.predictors_[(0,)][1])
     assert all(record["rms"] > 0 for record in other.history_)
     assert other.score(given[1]) == pytest.approx(one.score(given[0]), rel=1e-5)
     assert other.score(given[1]) == pytest.approx(other.score(far), rel=1e-5)
     codes = [learner.transform(views) for learner, views in ((one, given[0]), (other, given[1]))]
     first, second = (code.compute() if hasattr(code, "compute") else code for code in codes)
-    np.testing.assert_array_equal(np.ldexp(first.toarray(), exponent), second.toarray())
+    np.testing.assert_array_equal(np.ldexp(first.toarray(), exponent - own), second.toarray())
 
 
 @pytest.mark.parametrize("place", ["chunks", "dask"])

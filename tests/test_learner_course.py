@@ -10,9 +10,11 @@ from learners import (
     WIDTHS,
     assert_same_model,
     energies,
+    joint_norms,
     make,
     norms,
     planted_views,
+    shrunk,
 )
 
 from coupledict import PAPER, CoupledDictionaryLearning, sparse_encode
@@ -48,22 +50,27 @@ def follow(learner, Xs):
 @pytest.mark.parametrize("update", UPDATES)
 def test_keep_leaves_unused_atoms(rng, update):
     Xs, start = with_idle_atoms(rng)
-    learner = make(8, init=start, unused_atoms="keep", update=update, growth=None).fit(Xs)
-    for D in learner.components_:
-        np.testing.assert_array_equal(D[3:5], np.eye(D.shape[1])[[-1, -1]])
-    assert [record["unused"] for record in learner.history_] == [2] * 4
+    for normalize, size in (("joint", np.sqrt(0.5)), ("views", 1)):
+        learner = make(8, init=start, unused_atoms="keep", update=update, growth=None, normalize=normalize).fit(Xs)
+        for D in learner.components_:
+            np.testing.assert_allclose(D[3:5], size * np.eye(D.shape[1])[[-1, -1]], rtol=1e-15)
+        assert [record["unused"] for record in learner.history_] == [2] * 4
 
 
+@pytest.mark.parametrize("normalize", ["views", "joint"])
 @pytest.mark.parametrize("update", UPDATES)
-def test_worst_puts_the_worst_represented_samples_in_their_place(rng, update):
+def test_worst_puts_the_worst_represented_samples_in_their_place(rng, update, normalize):
     Xs, start = with_idle_atoms(rng)
-    codes = sparse_encode(Xs, [D / norms(D)[:, None] for D in start], n_nonzero_coefs=2)
-    left = sum(np.sum((X - codes @ (D / norms(D)[:, None])) ** 2, axis=1) for X, D in zip(Xs, start, strict=True))
+    units = [D / (norms(D) if normalize == "views" else joint_norms(start))[:, None] for D in start]
+    codes = sparse_encode(Xs, units, n_nonzero_coefs=2)
+    left = sum(np.sum((X - codes @ D) ** 2, axis=1) for X, D in zip(Xs, units, strict=True))
     worst = np.argsort(-left)[:2]
-    learner = make(8, init=start, unused_atoms="worst", update=update, growth=None, schedule="constant", max_iter=3)
+    settings = {"init": start, "unused_atoms": "worst", "update": update, "normalize": normalize}
+    learner = make(8, growth=None, schedule="constant", max_iter=3, **settings)
     after = follow(learner, Xs)
     for D, X in zip(after[0], Xs, strict=True):
-        np.testing.assert_allclose(D[3:5], X[worst] / norms(X[worst])[:, None], atol=1e-12)
+        sizes = norms(X[worst]) if normalize == "views" else joint_norms([Y[worst] for Y in Xs])
+        np.testing.assert_allclose(D[3:5], X[worst] / sizes[:, None], atol=1e-12)
     assert learner.history_[0]["unused"] == 2
 
 
@@ -71,9 +78,12 @@ def test_a_sample_that_one_view_does_not_have_is_no_atom(rng):
     Xs, start = with_idle_atoms(rng)
     Xs[0][:5] *= 50
     Xs[1][:5] = 0
-    (first, second), *_ = follow(make(8, init=start, unused_atoms="worst", growth=None), Xs)
+    (first, second), *_ = follow(make(8, init=start, unused_atoms="worst", growth=None, normalize="views"), Xs)
     np.testing.assert_allclose(norms(first), 1)
     np.testing.assert_allclose(norms(second), 1)
+    both, *_ = follow(make(8, init=start, unused_atoms="worst", growth=None), Xs)
+    np.testing.assert_allclose(joint_norms(both), 1)
+    assert min(norms(D)[3:5].min() for D in both) > 0.1
 
 
 def test_worst_finds_the_samples_of_a_shuffled_pass(rng):
@@ -82,18 +92,20 @@ def test_worst_finds_the_samples_of_a_shuffled_pass(rng):
     units = [X / norms(X)[:, None] for X in Xs]
     rows = [[int(np.argmax(U @ d)) for d in D[3:5]] for U, D in zip(units, after[0], strict=True)]
     assert rows[0] == rows[1]
-    for D, U in zip(after[0], units, strict=True):
-        np.testing.assert_allclose(D[3:5], U[rows[0]], atol=1e-12)
+    for D, X in zip(after[0], Xs, strict=True):
+        np.testing.assert_allclose(D[3:5], (X / joint_norms(Xs)[:, None])[rows[0]], atol=1e-12)
 
 
 def test_late_waits_for_the_second_half_and_spares_the_last_iteration(rng):
     Xs, start = with_idle_atoms(rng, n_idle=1)
     after = follow(make(8, init=start, unused_atoms="late", growth=None, max_iter=6), Xs)
-    idle = [bool(Ds[0][3, -1] == 1) for Ds in after]
+    idle = [bool(np.isclose(Ds[0][3, -1], np.sqrt(0.5), rtol=1e-15)) for Ds in after]  # of joint norm 1
     assert idle == [True, True, True, False, False, False]
     for rule in ("late", "worst"):
         learner = make(8, init=start, unused_atoms=rule, growth=None, max_iter=1).fit(Xs)
-        assert learner.components_[0][3, -1] == 1, "an atom that no code was ever made with does not leave the fit"
+        assert learner.components_[0][3, -1] == pytest.approx(np.sqrt(0.5), rel=1e-15), (
+            "an atom that no code was ever made with does not leave the fit"
+        )
 
 
 def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
@@ -116,8 +128,8 @@ def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
 @pytest.mark.parametrize("update", ["sequential", "ksvd"])
 def test_a_mean_residual_of_zero_is_no_atom(Xs, update):
     learner = make(update=update, unused_atoms="mean", predictor="dictionary").fit([np.zeros_like(X) for X in Xs])
-    for D in learner.components_:
-        np.testing.assert_allclose(norms(D), 1)
+    np.testing.assert_allclose(joint_norms(learner.components_), 1)
+    assert min(norms(D).min() for D in learner.components_) > 0
 
 
 # When learning ends
@@ -257,7 +269,7 @@ def test_an_interrupt_of_the_refit_leaves_the_dictionaries(Xs, monkeypatch):
         patch.setattr("coupledict.learning.engine.fit_predictors", interrupted)
         fit_interrupted(learner, Xs, "interrupted")
     assert_same_model(learner, make().fit(Xs))
-    expected = learner.transform([Xs[0], None]).toarray() @ learner.components_[1]
+    expected = learner.transform([Xs[0], None]).toarray() @ shrunk(learner.components_, [0], 1)
     np.testing.assert_allclose(learner.predict([Xs[0], None], view=1), expected, atol=1e-12)
     assert learner.partial_fit(Xs).n_iter_ == 5
 

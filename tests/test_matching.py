@@ -64,6 +64,7 @@ def three():
 
 def learners(Xs, weights=None, **parameters):
     settings = {"n_nonzero_coefs": 2, "max_iter": 6, "ridge_alpha": 0.1, "view_weights": weights or balanced(Xs)}
+    settings |= {"normalize": "views"}
     return [
         CoupledDictionaryLearning(16, **(settings | parameters), random_state=seed).fit(Xs)
         for seed in seeds(0, SMALL["n_dictionaries"])

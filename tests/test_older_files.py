@@ -67,7 +67,7 @@ def test_a_checkpoint_is_taken_up(tmp_path):
     rng = np.random.default_rng(0)
     sources = rng.standard_normal((40, 6)) * (rng.random((40, 6)) < 0.4)
     Xs = [sources @ rng.standard_normal((6, width)) for width in (4, 5)]
-    parameters = {"n_components": 6, "n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0}
+    parameters = {"n_components": 6, "n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0, "normalize": "views"}
     learner = coupledict.CoupledDictionaryLearning(**parameters)
     resumed = learner.fit(Xs, resume=FOLDER / "checkpoint.safetensors")
     expected = coupledict.CoupledDictionaryLearning(**parameters).fit(Xs)

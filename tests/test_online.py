@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from learners import shrunk
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.decomposition import sparse_encode as l1_encode
@@ -56,7 +57,7 @@ def assert_same_components(one, other):
 
 
 @pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("parameters", [{}, {"normalize": "joint"}, {"coupling": "support"}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"normalize": "views"}, {"coupling": "support"}], ids=str)
 def test_batches_teach(rng, n_views, parameters):
     Ds = dictionaries(rng, widths=(8, 10, 6)[:n_views])
     batches, unseen = [draw(rng, Ds, 60) for _ in range(30)], draw(rng, Ds, 100)
@@ -66,7 +67,7 @@ def test_batches_teach(rng, n_views, parameters):
     assert learner.n_iter_ == len(learner.history_) == 30
     assert learner.n_features_in_ == [D.shape[1] for D in Ds]
     squares = np.array([np.sum(D**2, axis=1) for D in learner.components_])
-    for size in [squares.sum(axis=0)] if parameters.get("normalize") == "joint" else squares:
+    for size in squares if parameters else [squares.sum(axis=0)]:
         np.testing.assert_allclose(size, 1, rtol=1e-12)
 
 
@@ -177,13 +178,16 @@ def test_memory_does_not_grow(batches):
 
 
 def test_forgetting_follows_data_that_change(rng):
-    old, new = dictionaries(rng), dictionaries(rng)
-    batches = [draw(rng, old, 60) for _ in range(40)] + [draw(rng, new, 60) for _ in range(15)]
-    unseen = draw(rng, new, 200)
-    forgetful, faithful = (learn(make(forgetting=f), batches).score(unseen) for f in (0.3, 0.0))
-    fresh = learn(make(), batches[40:]).score(unseen)
+    scores = []
+    for _ in range(5):  # one run may be lucky or not
+        old, new = dictionaries(rng), dictionaries(rng)
+        batches = [draw(rng, old, 60) for _ in range(40)] + [draw(rng, new, 60) for _ in range(15)]
+        unseen = draw(rng, new, 200)
+        forgetful, faithful = (learn(make(forgetting=f), batches).score(unseen) for f in (0.3, 0.0))
+        scores.append([forgetful, faithful, learn(make(), batches[40:]).score(unseen)])
+        assert faithful < scores[-1][2] - 0.15
+    forgetful, _, fresh = np.mean(scores, axis=0)
     assert forgetful > fresh - 0.1
-    assert faithful < fresh - 0.15
 
 
 # The same result, however it comes about
@@ -276,9 +280,8 @@ def test_lasso_learns_and_scores(rng):
     assert learner.score(Xs) == pytest.approx(1 - left / sum(np.sum(X**2) for X in Xs))
     assert learner.score(Xs) > lasso(batch_size=300, max_iter=1).fit(Xs).score(Xs)
     assert learner.history_[-1]["objective"] < learner.history_[0]["objective"]
-    np.testing.assert_allclose(
-        learner.predict([Xs[0], None], view=1), learner.transform([Xs[0], None]) @ learner.components_[1]
-    )
+    expected = learner.transform([Xs[0], None]) @ shrunk(learner.components_, [0], 1)
+    np.testing.assert_allclose(learner.predict([Xs[0], None], view=1), expected)
 
 
 # Arguments
@@ -294,7 +297,6 @@ def test_lasso_learns_and_scores(rng):
         ({"forgetting": -0.1}, ValueError, "Expected forgetting to be .* at least 0, got -0.1"),
         ({"alpha": 0.1}, ValueError, "alpha is the penalty of pursuit='lasso'; it has no meaning for 'omp'"),
         ({"pursuit": "lars"}, ValueError, "Expected pursuit to be .*, got 'lars'"),
-        ({"coupling": "support", "normalize": "joint"}, ValueError, "each view has coefficients of its own"),
         ({"coupling": "support", "pursuit": "ols"}, ValueError, "pursuit='ols' is not offered with it"),
         ({"pursuit": "lasso"}, ValueError, "Expected a positive alpha with pursuit='lasso', got None"),
         ({"pursuit": "lasso", "alpha": 0}, ValueError, "Expected a positive alpha with pursuit='lasso', got 0"),

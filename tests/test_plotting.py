@@ -42,9 +42,13 @@ def cell(ax, number, n_columns, height, width):
     return pixels
 
 
-def levels(atom, shape):
-    """Return an atom as it should be drawn: 0 is mid-grey, the largest absolute value black or white."""
-    grey = np.rint(127.5 + 127.5 * np.reshape(atom, shape) / np.abs(atom).max())
+def levels(atom, shape, typical=None):
+    """Return an atom as it should be drawn: 0 is mid-grey, the largest absolute value black or white.
+
+    Beside much larger atoms, whose root mean square norm is `typical`, it is paler.
+    """
+    contrast = min(1, np.linalg.norm(atom) / (0.05 * typical)) if typical else 1
+    grey = np.rint(127.5 + 127.5 * contrast * np.reshape(atom, shape) / np.abs(atom).max())
     return grey if len(shape) == 3 else np.repeat(grey[..., None], 3, axis=2)
 
 
@@ -58,7 +62,7 @@ def test_every_atom_is_in_its_place(rng, shape, n_columns):
     ax = plot_atoms(atoms, patch_size=shape, n_columns=n_columns)
     for t, atom in enumerate(atoms):
         pixels = cell(ax, t, n_columns, *shape[:2])
-        np.testing.assert_array_equal(pixels[..., :3], levels(atom, shape))
+        np.testing.assert_array_equal(pixels[..., :3], levels(atom, shape, np.sqrt(np.mean(np.sum(atoms**2, axis=1)))))
         assert (pixels[..., 3] == 255).all()
 
 
@@ -88,7 +92,11 @@ def test_scale_is_symmetric_and_of_each_atom():
     atoms = np.array([[0.0, 1.0, 2.0, -1.0], [0.0, -1e-9, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0], [3.0, 3.0, 3.0, 3.0]])
     ax = plot_atoms(atoms, n_columns=4)
     drawn = [cell(ax, t, 4, 2, 2)[..., 0].ravel().tolist() for t in range(4)]
-    assert drawn == [[128, 191, 255, 64], [128, 0, 128, 128], [128] * 4, [255] * 4]
+    assert drawn == [[128, 191, 255, 64], [128, 127, 128, 128], [128] * 4, [255] * 4], (
+        "what nearly vanishes is not made large"
+    )
+    atoms[1] *= 1e9
+    assert cell(plot_atoms(atoms, n_columns=4), 1, 4, 2, 2)[..., 0].ravel().tolist() == [128, 0, 128, 128]
 
 
 def test_flipping_an_atom_flips_its_picture(rng):

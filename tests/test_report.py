@@ -379,13 +379,17 @@ def test_a_figure_that_is_no_png_is_refused(write, tmp_path):
 def test_atoms_are_bytes_about_mid_grey(write):
     atoms = np.zeros((3, 64))
     atoms[0, :3] = [-2.0, 1.0, 2.0]
-    atoms[1, 5] = 1e-30
-    dictionaries = {"together": [atoms, -atoms], "separate": [atoms, atoms]}
+    atoms[1, 5] = 0.2
+    faint = atoms.copy()
+    faint[1, 5] = 1e-30
+    dictionaries = {"together": [atoms, -atoms], "separate": [atoms, faint]}
     data = explorer_data(write({}, dictionaries))
     levels = np.frombuffer(base64.b64decode(data["modes"]["together"]["atoms"][0]), np.uint8).reshape(3, 64)
     assert levels[0, :4].tolist() == [0, 191, 255, 128]
     assert levels[1, 5] == 255
     assert set(levels[2]) == {128}
+    pale = np.frombuffer(base64.b64decode(data["modes"]["separate"]["atoms"][1]), np.uint8).reshape(3, 64)
+    assert set(pale[1]) == {128}, "what nearly vanishes beside the others is not made large"
     turned = np.frombuffer(base64.b64decode(data["modes"]["together"]["atoms"][1]), np.uint8).reshape(3, 64)
     assert turned[0, :4].tolist() == [255, 64, 0, 128]
 

@@ -146,7 +146,8 @@ def test_leading_direction_is_that_of_the_svd(shape, rng):
 @pytest.mark.parametrize("n_views", [1, 2, 3])
 @pytest.mark.parametrize("data", ["random", "patches"])
 @pytest.mark.parametrize("unused", ["keep", "mean"])
-def test_the_whole_loop_equals_the_twin(n_views, data, unused, rng):
+@pytest.mark.parametrize("normalize", ["views", "joint"])
+def test_the_whole_loop_equals_the_twin(n_views, data, unused, normalize, rng):
     """The same objective after every iteration: the sequential update, the linear schedule, weights and all."""
     if data == "random":
         Xs, dictionaries, weights = make_case(rng, n_views)
@@ -159,9 +160,10 @@ def test_the_whole_loop_equals_the_twin(n_views, data, unused, rng):
     learner = CoupledDictionaryLearning(
         dictionaries[0].shape[0], n_nonzero_coefs=4, max_iter=5, schedule=limits, update="sequential",
         init=dictionaries, view_weights=weights, unused_atoms=unused, predictor="dictionary",
+        normalize=normalize,
     ).fit(Xs)  # fmt: skip
-    start = split(make_group(dictionaries, weights, joint=False))
-    expected, records = twin.learn(Xs, start, limits, None, weights, "sequential", "views", unused)
+    start = split(make_group(dictionaries, weights, joint=normalize == "joint"))
+    expected, records = twin.learn(Xs, start, limits, None, weights, "sequential", normalize, unused)
     objectives = [record["coded"] for record in records]
     np.testing.assert_allclose([r["objective"] for r in learner.history_], objectives, rtol=1e-10)
     for mine, theirs in zip(learner.components_, expected, strict=True):

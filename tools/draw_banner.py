@@ -17,6 +17,7 @@ from scipy.ndimage import gaussian_filter
 from skimage import data
 
 from coupledict import CoupledDictionaryLearning
+from coupledict.foundation.drawing import full_scale
 from coupledict.images import MultiFocusFusion, extract_patches
 from coupledict.images._files import read_image
 from coupledict.serve._samples import focus_stack
@@ -25,7 +26,7 @@ HEIGHT, GAP, SIDE, COLUMNS, ROWS = 360, 10, 8, 10, 10
 
 
 def paired_atoms() -> list[Any]:
-    """Return the most used sharp atoms and their blurred partners, as two pictures."""
+    """Return the most used sharp atoms and their blurred partners, of norm 1 over both views, as two pictures."""
     sharp = data.camera().astype(np.float32)
     views = []
     for picture in (sharp, gaussian_filter(sharp, 1.5)):
@@ -37,8 +38,8 @@ def paired_atoms() -> list[Any]:
 
 
 def mosaic(atoms: Any) -> Any:
-    """Return atoms as one picture in rows and columns, each with the full range of grey, thin white lines between."""
-    cells = (atoms / np.abs(atoms).max(axis=1, keepdims=True)).reshape(ROWS, COLUMNS, SIDE, SIDE)
+    """Return atoms as one picture in rows and columns, each on a grey scale of its own, thin white lines between."""
+    cells = (atoms / full_scale(atoms)).reshape(ROWS, COLUMNS, SIDE, SIDE)
     cells = np.kron(cells, np.ones((1, 1, 4, 4)))
     cells = np.pad(cells, ((0, 0), (0, 0), (2, 2), (2, 2)), constant_values=1)
     picture = cells.transpose(0, 2, 1, 3).reshape(ROWS * cells.shape[2], COLUMNS * cells.shape[3])

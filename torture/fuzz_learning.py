@@ -49,7 +49,7 @@ SETTINGS = st.fixed_dictionaries(
 def agreeing(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of which none rules out another."""
     if settings["coupling"] == "support":
-        settings |= {"pursuit": "omp", "normalize": "views"}
+        settings |= {"pursuit": "omp"}
     if settings["unused_atoms"] == "mean" and settings["update"] in ("statistics", "mod"):
         settings |= {"unused_atoms": "worst"}
     return settings

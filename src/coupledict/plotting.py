@@ -17,6 +17,7 @@ import scipy.sparse
 
 from .foundation.arrays import Array
 from .foundation.checks import check_count
+from .foundation.drawing import describe_norms, full_scale
 from .foundation.views import check_view
 
 __all__ = ["plot_atoms", "plot_pairs", "plot_convergence", "plot_atom_use"]
@@ -35,7 +36,7 @@ PATCH_PIXELS = 24  # smaller patches are enlarged to this size, so that a separa
 LEAST_INCHES, MOST_INCHES = 5.0, 10.0  # longer side of a mosaic on a new figure
 WIDEST_INCHES = 14.0  # of all panels of a new figure together
 PIXELS_PER_INCH = 100  # matplotlib's default: between these bounds one pixel of the mosaic is one pixel of the screen
-TITLE_INCHES = 0.35
+TITLE_INCHES, NOTE_INCHES = 0.35, 0.25
 LOG_SPAN = 30.0  # counts that differ by more than this factor are hard to read on a linear scale
 # Okabe and Ito's colours, which colour-blind people can tell apart, without the yellow, which is hard to see on paper.
 # Each has its own marker, so that curves also differ in black and white.
@@ -55,7 +56,10 @@ def plot_atoms(
     """Draw the atoms of one dictionary as a grid of patches.
 
     Each atom has its own grey scale, symmetric about 0: mid-grey is 0, and its largest absolute value is black or
-    white. Colour atoms are scaled in the same way, all channels together.
+    white. Colour atoms are scaled in the same way, all channels together. The picture does not show the norms of the
+    atoms, with one exception: an atom whose norm is below a twentieth of the root mean square norm of the dictionary is
+    drawn as much paler as it is below. Learners give atoms of joint norm 1 unless told otherwise (``normalize``); such
+    an atom may nearly vanish in a view, and what is left of it there is mostly noise.
 
     Parameters
     ----------
@@ -94,9 +98,9 @@ def plot_atoms(
     plt = _pyplot()
     atoms = _check_atoms(components, "components")
     shape = _check_patch_size(patch_size, atoms.shape[1], "components")
-    chosen = atoms[_check_order(order, atoms.shape[0])]
+    chosen = _check_order(order, atoms.shape[0])
     columns = _count_columns(n_columns, len(chosen), shape)
-    mosaic = _mosaic(chosen, shape, columns)
+    mosaic = _mosaic(atoms[chosen], full_scale(atoms)[chosen], shape, columns)
     if ax is None:
         height, width = mosaic.shape[:2]
         scale = _inches([mosaic]) / max(height, width)
@@ -114,6 +118,11 @@ def plot_pairs(
     n_columns: int | None = None,
 ) -> npt.NDArray[np.object_]:
     """Draw the dictionaries of several views side by side, so that atom t is at the same place in every panel.
+
+    Each atom has its own grey scale in each view: the picture does not show how its energy is divided among the views,
+    except that an atom that nearly vanishes in a view is drawn pale there; see :func:`plot_atoms`. A line below the
+    panels says which norm the atoms have: norm 1 over all views together, the default of the learners, or norm 1 in
+    each view.
 
     Parameters
     ----------
@@ -166,7 +175,10 @@ def plot_pairs(
         raise ValueError(f"Expected labels to hold {n_views} names, one per view, got {len(titles)}.")
     chosen = _check_order(order, counts[0])
     columns = _count_columns(n_columns, len(chosen), shapes[0])
-    mosaics = [_mosaic(atoms[chosen], shape, columns) for atoms, shape in zip(views, shapes, strict=True)]
+    mosaics = [
+        _mosaic(atoms[chosen], full_scale(atoms)[chosen], shape, columns)
+        for atoms, shape in zip(views, shapes, strict=True)
+    ]
 
     # Panels have the same height and matching widths, so that rows of atoms line up across the figure.
     widths = [mosaic.shape[1] / mosaic.shape[0] for mosaic in mosaics]
@@ -174,13 +186,14 @@ def plot_pairs(
     _, axes = plt.subplots(
         1,
         n_views,
-        figsize=(scale * sum(widths), scale + TITLE_INCHES),
+        figsize=(scale * sum(widths), scale + TITLE_INCHES + NOTE_INCHES),
         width_ratios=widths,
         squeeze=False,
         layout="constrained",
     )
     for ax, mosaic, title in zip(axes[0], mosaics, titles, strict=True):
         _show(ax, mosaic, title)
+    axes[0][0].figure.supxlabel(f"atoms of {describe_norms(views)}, each drawn on a scale of its own", fontsize="small")
     row: npt.NDArray[np.object_] = axes[0]
     return row
 
@@ -377,11 +390,12 @@ def _count_columns(n_columns: int | None, n_atoms: int, shape: tuple[int, int, i
     return min(n_atoms, math.ceil(math.sqrt(n_atoms * shape[0] / shape[1])))
 
 
-def _mosaic(atoms: npt.NDArray[np.float64], shape: tuple[int, int, int], n_columns: int) -> npt.NDArray[np.uint8]:
+def _mosaic(
+    atoms: npt.NDArray[np.float64], scales: npt.NDArray[np.float64], shape: tuple[int, int, int], n_columns: int
+) -> npt.NDArray[np.uint8]:
     """Return all atoms in one RGBA image, with separators around every atom; cells without an atom are transparent."""
     height, width, channels = shape
-    largest = np.abs(atoms).max(axis=1, keepdims=True)
-    levels = np.rint(127.5 * (1 + atoms / np.where(largest > 0, largest, 1))).astype(np.uint8)
+    levels = np.rint(127.5 * (1 + atoms / scales)).astype(np.uint8)
     patches = levels.reshape(-1, height, width, channels)
     enlarged = math.ceil(PATCH_PIXELS / math.sqrt(height * width))
     patches = patches.repeat(enlarged, axis=1).repeat(enlarged, axis=2)

@@ -70,7 +70,7 @@ def learn(
     pursuit: Annotated[Pursuit | None, typer.Option(help="How samples are coded; omp if left out.")] = None,
     init: Annotated[Init | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
     normalize: Annotated[
-        Normalize | None, typer.Option(help="Norm 1 of atoms in each view, or over all; views if left out.")
+        Normalize | None, typer.Option(help="Norm 1 of atoms in each view, or over all together; joint if left out.")
     ] = None,
     unused: Annotated[Unused | None, typer.Option(help="What becomes of unused atoms; keep if left out.")] = None,
     weights: Annotated[

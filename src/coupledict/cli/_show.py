@@ -87,6 +87,8 @@ def _known(noted: Any) -> list[tuple[int, ...] | None] | None:
 
 def _summary(model: OpenedModel, found: Any, names: list[str], shapes: list[tuple[int, ...]]) -> Result:
     """Return the facts of a model."""
+    from ..foundation.drawing import describe_norms
+
     file, estimator, version = model.file, model.estimator, model.facts.get("version")
     size, kind = file.stat().st_size, type(estimator).__name__
     views = [
@@ -94,6 +96,7 @@ def _summary(model: OpenedModel, found: Any, names: list[str], shapes: list[tupl
         for name, atoms, shape in zip(names, found.dictionaries, shapes, strict=True)
     ]
     n_atoms = len(found.dictionaries[0])
+    norms = describe_norms(found.dictionaries, getattr(estimator, "view_weights_", None))
     parameters = _settled(estimator)
     data: dict[str, Any] = {
         "model": str(file),
@@ -101,6 +104,7 @@ def _summary(model: OpenedModel, found: Any, names: list[str], shapes: list[tupl
         "version": version,
         "bytes": size,
         "n_components": n_atoms,
+        "norms": norms,
         "n_dictionaries": found.n_sets,
         "views": views,
         "parameters": parameters,
@@ -111,6 +115,7 @@ def _summary(model: OpenedModel, found: Any, names: list[str], shapes: list[tupl
         ("written by", f"coupledict {version}"),
         ("size", f"{size / 1024:,.0f} kB"),
         ("atoms", f"{n_atoms:,}" + (f", in {found.n_sets} sets of dictionaries" if found.n_sets > 1 else "")),
+        ("norms", f"atoms of {norms}"),
     ]
     facts += [(f"view {v}", _describe_view(view)) for v, view in enumerate(views)]
     classes = getattr(estimator, "classes_", None)
@@ -185,6 +190,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
+    from ..foundation.drawing import describe_norms
     from ..plotting import plot_atoms
 
     figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 6.4), squeeze=False, layout="constrained")
@@ -193,6 +199,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
             plot_atoms(view, patch_size=shape, ax=axis, title=name)
         else:
             _draw_curves(axis, view, name)
+    figure.supxlabel(f"atoms of {describe_norms(dictionaries)}, each drawn on a scale of its own")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=file.suffix[1:].lower(), dpi=150)
     plt.close(figure)
@@ -203,11 +210,12 @@ def _draw_curves(axis: Any, view: Any, name: str) -> None:
     """Draw atoms as small curves on a grid, each on a scale of its own."""
     import numpy as np
 
+    from ..foundation.drawing import full_scale
+
     count = min(len(view), MOST_CURVES)
     columns = int(np.ceil(np.sqrt(count)))
     places = np.linspace(0.08, 0.92, view.shape[1]) if view.shape[1] > 1 else np.array([0.5])
-    largest = np.abs(view[:count]).max(axis=1, keepdims=True)
-    heights = 0.42 * view[:count] / np.where(largest > 0, largest, 1)
+    heights = 0.42 * view[:count] / full_scale(view)[:count]
     for number, curve in enumerate(heights):
         row, column = divmod(number, columns)
         axis.plot(column + places, -row + curve, color="black", linewidth=0.7, marker="." if len(curve) == 1 else None)

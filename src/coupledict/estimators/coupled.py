@@ -17,7 +17,7 @@ from .opening import open_all_views
 from .several_views import SeveralViews
 
 #: Parameters with which :class:`CoupledDictionaryLearning` is exactly Algorithm 1 of the paper: the sequential update,
-#: the linear schedule, the cosine start, and the mean residual for unused atoms.
+#: the linear schedule, the cosine start, the mean residual for unused atoms, and norm 1 in each view.
 PAPER: dict[str, Any] = {
     "update": "sequential",
     "schedule": "linear",
@@ -76,8 +76,11 @@ class CoupledDictionaryLearning(SeveralViews):
         Dictionaries to start from. ``"auto"`` is the cosine dictionary if all views are square patches of one size and
         either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
         start in its case.
-    normalize : {"views", "joint"}, default="views"
-        Whether an atom has norm 1 in each view (the paper), or over all views together, weighted.
+    normalize : {"joint", "views"}, default="joint"
+        Which norm of an atom is 1. ``"joint"``: that over all views that share their coefficients, weighted,
+        ``sum_v w_v * ||d_v||^2 = 1``, so that learning finds how the energy of an atom is divided among the views.
+        ``"views"``: that in each view (the paper). With ``coupling="support"`` each view has coefficients of its own,
+        and both are the same.
     coupling : {"code", "support"}, default="code"
         ``"code"``: one code for all views (the paper). ``"support"``: the same atoms in all views, but coefficients of
         its own for each view (simultaneous OMP); `transform` then returns a list of codes.
@@ -93,8 +96,10 @@ class CoupledDictionaryLearning(SeveralViews):
         Whether the first atom is constant in each view (DC) and stays so.
     predictor : {"ridge", "dictionary"}, default="ridge"
         How `predict` computes a view from codes of the others. ``"ridge"``: by a dictionary fitted after learning, by
-        ridge regression of each view on codes of the other views alone. ``"dictionary"``: by the learned dictionary.
-        With ``coupling="support"`` there is no common code to predict from.
+        ridge regression of each view on codes of the other views alone. ``"dictionary"``: by the learned dictionary;
+        with joint norms, an atom of which the given views have a share s below one half of the energy that it has in
+        them and in the wanted view is multiplied by 2 s, because codes over atoms that are small in the given views are
+        mostly noise. With ``coupling="support"`` there is no common code to predict from.
     ridge_alpha : float, default=1e-3
         Penalty of that ridge regression, relative to the mean of the diagonal of ``C.T @ C``.
     sparse_output : bool, default=True
@@ -116,8 +121,9 @@ class CoupledDictionaryLearning(SeveralViews):
     Attributes
     ----------
     components_ : list of arrays of shape (n_components, n_features_v)
-        The dictionaries. Atoms are rows; atom t of one view belongs to atom t of the others. If views were given by
-        name, ``components_["name"]`` is the dictionary of that view.
+        The dictionaries. Atoms are rows, of the norm that `normalize` says; atom t of one view belongs to atom t of
+        the others, and may be small in one of them. If views were given by name, ``components_["name"]`` is the
+        dictionary of that view.
     view_weights_ : array of shape (n_views,)
         The weights that were used.
     history_ : list of dict
@@ -185,7 +191,7 @@ class CoupledDictionaryLearning(SeveralViews):
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
         init: Init = "auto",
-        normalize: Normalize = "views",
+        normalize: Normalize = "joint",
         coupling: Coupling = "code",
         view_weights: ViewWeights = None,
         unused_atoms: UnusedAtoms = "keep",

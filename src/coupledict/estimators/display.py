@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.drawing import describe_norms, full_scale
+
 MOST_VIEWS = 6
 MOST_ATOMS = 100  # per view
 MOST_CURVES = 36  # per view, if atoms are curves, which take more room on the page
@@ -68,9 +70,11 @@ def picture(dictionaries: list[tuple[str, Any]]) -> str:
     figures = "".join(_figure(title, atoms, MOST_PIXELS // len(shown)) for title, atoms in shown)
     left = len(dictionaries) - MOST_VIEWS
     more = f'<div style="align-self:center">and {left} more</div>' if left > 0 else ""
+    norms = describe_norms([np.asarray(atoms) for _, atoms in dictionaries]) if len(shown) == len(dictionaries) else ""
+    note = f'<div style="width:100%">Atoms of {norms}, each drawn on a scale of its own.</div>' if norms else ""
     return (
         '<div class="coupledict-atoms" style="display:flex;flex-wrap:wrap;gap:1em;margin:0.5em 0;'
-        f'font-family:monospace;font-size:0.9em">{figures}{more}</div>'
+        f'font-family:monospace;font-size:0.9em">{figures}{more}{note}</div>'
     )
 
 
@@ -78,7 +82,7 @@ def _figure(title: str, atoms: npt.NDArray[Any], budget: int) -> str:
     n_atoms, n_features = atoms.shape
     shape = find_patch_size(n_features)
     if shape is None:
-        source, count = _curves(_some(atoms, MOST_CURVES))
+        source, count = _curves(_some(atoms, MOST_CURVES), _some(full_scale(atoms), MOST_CURVES))
         pixelated, kind = "", "image/svg+xml"
     else:
         source, count = _mosaic(atoms, shape, budget)
@@ -107,13 +111,15 @@ def find_patch_size(n_features: int) -> tuple[int, int, int] | None:
 
 
 def _mosaic(atoms: npt.NDArray[Any], shape: tuple[int, int, int], budget: int) -> tuple[bytes, int]:
-    """Return a grid of atoms as a PNG, and their number; each atom has its own scale, with 0 as mid-grey."""
+    """Return a grid of atoms as a PNG, and their number; each atom has its own scale, with 0 as mid-grey.
+
+    Atoms of a very small norm are paler; see :func:`coupledict.foundation.drawing.full_scale`.
+    """
     step = -(-shape[0] // MOST_SIDE)
     height, width, channels = -(-shape[0] // step), -(-shape[1] // step), shape[2]
     count = min(len(atoms), MOST_ATOMS, max(1, budget // ((height + 1) * (width + 1) * channels)))
     patches = np.asarray(_some(atoms, count), np.float64).reshape(count, *shape)[:, ::step, ::step]
-    largest = np.abs(patches).max(axis=(1, 2, 3), keepdims=True)
-    levels = np.rint((CLEAR - 1) / 2 * (1 + patches / np.where(largest > 0, largest, 1)))
+    levels = np.rint((CLEAR - 1) / 2 * (1 + patches / _some(full_scale(atoms), count)[:, :, None, None]))
     columns = math.ceil(math.sqrt(count))
     rows = -(-count // columns)
     grid = np.full((rows * columns, height + 1, width + 1, channels), CLEAR, np.uint8)
@@ -136,15 +142,14 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(kind, content) for kind, content in parts)
 
 
-def _curves(atoms: npt.NDArray[Any]) -> tuple[bytes, int]:
-    """Return a grid of atoms as curves in an SVG, and their number; each has its own scale, with 0 in the middle."""
+def _curves(atoms: npt.NDArray[Any], scales: npt.NDArray[np.float64]) -> tuple[bytes, int]:
+    """Return a grid of atoms as curves in an SVG, and their number; 0 is in the middle, the scale a column."""
     width, height = CELL
     count, n_features = atoms.shape
     columns = math.ceil(math.sqrt(count / 1.5))
     places = np.unique(np.linspace(0, n_features - 1, min(n_features, MOST_POINTS)).round().astype(int))
     chosen = np.asarray(atoms[:, places], np.float64)
-    largest = np.abs(chosen).max(axis=1, keepdims=True)
-    heights = height / 2 - 0.45 * height * chosen / np.where(largest > 0, largest, 1)
+    heights = height / 2 - 0.45 * height * chosen / scales
     steps = np.linspace(2, width - 2, len(places)) if len(places) > 1 else np.array([width / 2])
     paths = []
     for t, ys in enumerate(heights):

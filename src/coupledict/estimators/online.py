@@ -85,7 +85,7 @@ predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
         init: Init = "auto",
-        normalize: Normalize = "views",
+        normalize: Normalize = "joint",
         coupling: Coupling = "code",
         view_weights: ViewWeights = None,
         constant_atom: bool = False,

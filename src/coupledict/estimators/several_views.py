@@ -155,7 +155,7 @@ class SeveralViews(DictionaryEstimator):
         """
         check_is_fitted(self)
         wanted = view_number(view, len(self.components_), self._view_names)
-        return self._fitted.predict(self._open(X), self._rule, wanted, self._threads())
+        return self._fitted.predict(self._open(X), self._settings(), wanted, self._threads())
 
     def _list(self, X: ViewsLike) -> Any:
         return list_views(X, self._view_names)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.drawing import describe_norms
 from ..plotting import COLOURS, plot_atoms
 from .against_time import (
     CONSTANT_METHOD,
@@ -61,7 +62,10 @@ def _save(figure: Figure, folder: Path, name: str) -> Path:
 
 
 def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[int]], folder: Path) -> Path:
-    """Draw the four dictionaries: learned together above, separately below; the most used atoms first."""
+    """Draw the four dictionaries: learned together above, separately below; the most used atoms first.
+
+    Each atom has its own grey scale; by the paper's method all have norm 1 in each view.
+    """
     figure = new_figure(9.6, 10.2)
     axes = figure.subplots(2, 2)
     titles = {"together": "learned together", "separate": "learned separately"}
@@ -70,6 +74,8 @@ def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[in
         for column, view in enumerate(("focused", "blurred")):
             name = f"({'abcd'[2 * row + column]}) {view}, {title}"
             plot_atoms(dictionaries[how][column], order=order, ax=axes[row, column], title=name)
+    norms = describe_norms([atoms for pair in dictionaries.values() for atoms in pair])
+    figure.supxlabel(f"atoms of {norms}, each drawn on a scale of its own", fontsize="small")
     return _save(figure, folder, "pairs")
 
 

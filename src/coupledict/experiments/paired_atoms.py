@@ -23,7 +23,8 @@ from .steps import BeginStep
 RIDGE = 1e-3  # relative to the mean energy of a feature; the overdetermined map hardly depends on it
 TOGETHER, APART = "together", "separate"
 PAPER_METHOD, DEFAULT_METHOD = "the paper's method", "the default"
-#: How dictionaries are learned; the paper's method comes first, because its figure is reproduced.
+#: How dictionaries are learned; the paper's method comes first, because its figure is reproduced. Its atoms have norm 1
+#: in each view; those that the default learns together have norm 1 over both views.
 SETTINGS: dict[str, dict[str, Any]] = {PAPER_METHOD: PAPER, DEFAULT_METHOD: {"predictor": "dictionary"}}
 TWIN = 0.99
 PER_ATOM = ("correlation", "best", "gain")
@@ -132,7 +133,8 @@ def paired_atoms(
     results : dict
         Plain numbers. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four.
     dictionaries : dict
-        For ``"together"`` and ``"separate"`` the focused and the blurred atoms, by the paper's method.
+        For ``"together"`` and ``"separate"`` the focused and the blurred atoms, by the paper's method: of norm 1 in
+        each view.
     """
     views = distinct_patches(
         [focused, blurred], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed, dtype=np.float32

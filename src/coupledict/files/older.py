@@ -15,8 +15,12 @@ RENAMED = {
     "BandwidthExtension": {"n_samples": "max_samples"},
 }
 
-#: For each estimator, parameters added since, with the value that means the former behaviour.
-ADDED: dict[str, dict[str, Any]] = {"CoupledDictionaryLearning": {"alpha": None}, "DictionaryLearning": {"alpha": None}}
+#: For each estimator, parameters added since or with another default, with the value that means the former behaviour.
+ADDED: dict[str, dict[str, Any]] = {
+    "CoupledDictionaryLearning": {"alpha": None, "normalize": "views"},
+    "DictionaryLearning": {"alpha": None},
+    "OnlineDictionaryLearning": {"normalize": "views"},
+}
 
 
 def renamed_parameters(estimator: str, parameters: dict[str, Any], version: str) -> dict[str, Any]:

@@ -12,6 +12,10 @@ import scipy.linalg
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 
+#: Of a joint atom, a part smaller than this share of the largest part of its view is a rounding error: samples may
+#: have been coded in float32.
+LEAST_PART = 1e-5
+ORDINARY = 20  # numbers from 2^-20 to 2^20 have squares that neither over- nor underflow
 ROWS_PER_CALL = 512  # rows of a product or columns of a solution per call: an interrupt is noticed between two calls
 
 
@@ -19,6 +23,22 @@ def solve_factored(factor: Any, right: Array) -> Floats:
     """Solve with a Cholesky factor like ``scipy.linalg.cho_solve``, but a few columns per call."""
     starts = range(0, right.shape[1], ROWS_PER_CALL)
     return np.hstack([scipy.linalg.cho_solve(factor, right[:, start : start + ROWS_PER_CALL]) for start in starts])
+
+
+def power_of_two(size: float) -> float:
+    """Return the power of two nearest to a number; 1 for 0 and for numbers of ordinary size."""
+    power = round(float(np.log2(size))) if size > 0 else 0
+    return 2.0**power if abs(power) > ORDINARY else 1.0
+
+
+def ordinary_size(dictionaries: list[Array]) -> tuple[list[Array], float]:
+    """Return dictionaries divided by one power of two, so that their entries are of ordinary size, and that power.
+
+    Atoms of joint norm have the scale of the samples where weights are balanced. Coding takes samples that are scaled
+    to ordinary size; with such atoms, the squares of codes do not overflow.
+    """
+    unit = power_of_two(max(float(np.abs(atoms).max()) for atoms in dictionaries))
+    return (dictionaries if unit == 1 else [np.asarray(atoms, np.float64) / unit for atoms in dictionaries]), unit
 
 
 @dataclass
@@ -32,11 +52,17 @@ class AtomGroup:
     starts : array of shape (n_views + 1,)
         First column of each view in `atoms`, and the end.
     weights : array of shape (n_views,)
+        Divided by the square of `unit`.
     joint : bool
         Whether atoms have norm 1 over all views, weighted (``normalize="joint"``), instead of in each view.
     n_fixed : int
         Number of fixed atoms: the first `n_fixed` are never changed.
     atoms : float64 array of shape (n_components, n_features)
+        Of norm 1 with `weights`; the learned atoms are these divided by `unit`.
+    unit : float
+        A power of two, 1 for weights of ordinary size. Balanced weights are 1 over squares of the samples, and so joint
+        norms of 1 give atoms the scale of the samples, whatever that is; with the largest weight near 1, no square
+        over- or underflows.
     """
 
     views: list[int]
@@ -45,6 +71,7 @@ class AtomGroup:
     joint: bool
     n_fixed: int
     atoms: Floats
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -59,7 +86,9 @@ class AtomGroup:
         """Return the group of these dictionaries, with normalised atoms."""
         starts = np.concatenate([[0], np.cumsum([d.shape[1] for d in dictionaries])]).astype(np.int64)
         atoms = np.ascontiguousarray(np.hstack(dictionaries), np.float64)
-        group = cls(views, starts, np.ascontiguousarray(weights, np.float64), joint, n_fixed, atoms)
+        unit = power_of_two(float(weights.max()) ** 0.5) if joint else 1.0
+        relative = np.ascontiguousarray(weights, np.float64) / unit / unit
+        group = cls(views, starts, relative, joint, n_fixed, atoms, unit)
         group.normalize(np.arange(atoms.shape[0]))
         return group
 
@@ -68,8 +97,17 @@ class AtomGroup:
         return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
     def split(self, dtype: np.dtype[Any]) -> list[Array]:
-        """Return one array of atoms per view, as copies."""
-        return [part.astype(dtype, order="C") for part in self.parts()]
+        """Return the learned atoms as one array per view.
+
+        A joint atom may vanish in a view. What the updates leave of it there is a rounding error, and becomes 0: coded
+        from this view alone, a sample could otherwise use its direction, with an enormous coefficient.
+        """
+        parts = [(part / self.unit).astype(dtype, order="C") for part in self.parts()]
+        if self.joint and len(parts) > 1:
+            for part in parts:
+                largest = np.abs(part).max(axis=1)
+                part[largest < LEAST_PART * largest.max()] = 0
+        return parts
 
     @property
     def layout(self) -> tuple[npt.NDArray[np.int64], Floats, bool, int]:
@@ -127,7 +165,7 @@ def group_atoms(arrays: list[Array], weights: Floats, *, coupled: bool, joint: b
 
 
 def in_view_order(groups: list[AtomGroup], dtype: np.dtype[Any] | None = None) -> list[Array]:
-    """Return the dictionaries in the order of the views: as copies of that dtype, or without one as slices."""
+    """Return the dictionaries in the order of the views: as learned, of that dtype, or without one as they are here."""
     arrays: dict[int, Array] = {}
     for group in groups:
         arrays |= dict(zip(group.views, group.parts() if dtype is None else group.split(dtype), strict=True))

@@ -129,8 +129,9 @@ class Checkpoint:
         components, order = in_view_order(loop.groups, data.dtype), position.order
         fitted = FittedDictionaries(components, loop.plan.weights, loop.history, len(loop.history))
         tensors, facts = fitted.tensors_and_facts()
-        for v, array in enumerate(in_view_order(loop.groups, np.dtype(np.float64))):
-            tensors[f"checkpoint.atoms.{v}"] = array
+        for group in loop.groups:
+            for v, part in zip(group.views, group.parts(), strict=True):
+                tensors[f"checkpoint.atoms.{v}"] = np.ascontiguousarray(part / group.unit)
         facts["checkpoint"] = {
             "iteration": position.iteration,
             "order": None if order is None else [order.n_samples, order.step, order.first, order.size],

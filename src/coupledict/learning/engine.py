@@ -122,7 +122,7 @@ def _begin(
     saved.check(data)
     groups = _group(saved.atoms, saved.weights, settings)
     for group in groups:  # normalising again could change the last bit
-        group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views])
+        group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views]) * group.unit
     plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, dtype)
     return Loop(data, groups, plan, saved.history, saved.position), saved.rng
 
@@ -169,7 +169,7 @@ def _group(arrays: list[Array], weights: Floats, settings: LearningSettings) -> 
         arrays,
         weights,
         coupled=settings.rule.coupling == "code",
-        joint=settings.normalize == "joint",
+        joint=settings.joint_norm,
         n_fixed=int(settings.constant_atom),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from ..files.state import (
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Record
 from ..parallel.jobs import Threads
-from .atoms import group_atoms
+from .atoms import group_atoms, ordinary_size
 from .predictors import Predictors
 from .running_sums import RunningSums
 from .settings import LearningSettings
@@ -102,22 +103,45 @@ class FittedDictionaries:
         recipe, sources = self.recipe_for(data, rule)
         return data.write_codes(recipe, sources, out, threads)
 
-    def predict(self, data: Data, rule: CodingRule, view: int, threads: Threads) -> Array:
+    def predict(self, data: Data, settings: LearningSettings, view: int, threads: Threads) -> Array:
         """Return one view, predicted from the others."""
-        if rule.coupling == "support":
+        if settings.rule.coupling == "support":
             raise ValueError("With coupling='support' views have no code in common, so none can predict another.")
-        recipe, sources = self.recipe_for(data, rule, without=view)
-        atoms = self.predicting_atoms([data.present[i] for i in sources], view)
+        recipe, sources = self.recipe_for(data, settings.rule, without=view)
+        atoms = self.predicting_atoms([data.present[i] for i in sources], view, joint=settings.joint_norm)
         return data.rebuilt(recipe, sources, atoms, threads)
 
-    def predicting_atoms(self, sources: list[int], view: int) -> Array:
-        """Return the dictionary that predicts a view from codes of `sources`: the refitted one, if there is one."""
-        return self.predictors.get(tuple(sources), {}).get(view, self.components[view])
+    def predicting_atoms(self, sources: list[int], view: int, *, joint: bool) -> Array:
+        """Return the dictionary that predicts a view from codes of `sources`: the refitted one, if there is one.
+
+        Otherwise it is the learned one. With joint norms, an atom of which the sources have a share s of the energy
+        below one half is multiplied by 2 s: the less the sources see of an atom, the larger are the coefficients that
+        their noise gives it. With this, a prediction never has more energy than its sources gave the atom.
+        """
+        atoms = self.predictors.get(tuple(sources), {}).get(view)
+        if atoms is not None:
+            return atoms
+        learned = self.components[view]
+        if not joint:
+            return learned
+        # The predicted view counts whatever its weight, even if it is 0: as much as the sources.
+        counted = [*sources, view]
+        weights = np.where(self.weights > 0, self.weights, self.weights[sources].mean())[counted]
+        largest = max(float(np.abs(self.components[v]).max()) for v in counted) or 1.0
+        scales = np.sqrt(weights / weights.max()) / largest
+        squares = [
+            np.sum((self.components[v].astype(np.float64) * scale) ** 2, axis=1)
+            for v, scale in zip(counted, scales, strict=True)
+        ]
+        seen, total = sum(squares[:-1]), sum(squares)
+        share = seen / np.where(total > 0, total, 1)
+        return np.asarray(learned * np.minimum(2 * share, 1)[:, None], learned.dtype)
 
     def explained(self, data: Data, rule: CodingRule, threads: Threads) -> float:
         """Return the share of the weighted squared norm of samples that their codes explain; 1 if the norm is 0."""
         data = data.scaled(data.find_scale(threads))
         recipe, sources = self.recipe_for(data, rule.scaled(data.scale))
+        recipe = dataclasses.replace(recipe, dictionaries=ordinary_size(recipe.dictionaries)[0])
         residual, energies = data.energies(recipe, sources, threads)
         total = float(recipe.weights @ energies)
         return 1.0 - residual / total if total > 0 else 1.0
@@ -135,9 +159,10 @@ class FittedDictionaries:
         if (running := self.running) is not None:
             facts["stream"] = {"n_batches": running.n_batches, "n_iter": self.n_iter, "scale": running.scale}
             for g, group in enumerate(running.groups):
-                tensors[f"stream.atoms.{g}"] = group.atoms
-            for g, sums in enumerate(running.sums):
-                tensors[f"stream.a.{g}"], tensors[f"stream.b.{g}"] = sums.a, sums.b
+                tensors[f"stream.atoms.{g}"] = group.atoms / group.unit
+            for g, (group, sums) in enumerate(zip(running.groups, running.sums, strict=False)):
+                tensors[f"stream.a.{g}"] = sums.a * group.unit * group.unit
+                tensors[f"stream.b.{g}"] = sums.b * group.unit
         return tensors, facts
 
     @classmethod
@@ -198,7 +223,7 @@ def _read_running_sums(
         [np.asarray(array, np.float64) for array in components],
         weights,
         coupled=settings.rule.coupling == "code",
-        joint=settings.normalize == "joint",
+        joint=settings.joint_norm,
         n_fixed=int(settings.constant_atom),
     )
     sums = []
@@ -209,6 +234,6 @@ def _read_running_sums(
             raise ValueError("the sums of its batches do not fit its dictionaries")
         if any(array.dtype != np.float64 for array in (atoms, a, b)) or np.any(a.diagonal() < 0):
             raise ValueError("the sums of its batches are no sums")
-        group.atoms[:] = atoms  # normalising again could change the last bit
-        sums.append(Sums(a, b))
+        group.atoms[:] = atoms * group.unit  # normalising again could change the last bit
+        sums.append(Sums(a / group.unit / group.unit, b / group.unit))
     return RunningSums(groups, float(scale), check_file_count(told["n_batches"], "number of batches", 1), sums)

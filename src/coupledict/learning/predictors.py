@@ -1,7 +1,9 @@
 """Prediction of one view from others: a dictionary of the target view, refitted to codes of the source views.
 
-Codes of a source view alone differ from the codes of all views that learning used, and unit norm in every view fixes
-the relative gain of the views. A ridge regression of the target view on codes of the source views corrects both.
+Codes of a source view alone differ from the codes of all views that learning used, and norm 1 in every view fixes the
+relative gain of the views. A ridge regression of the target view on codes of the source views corrects both. Atoms of
+joint norm 1 have any norm up to 1 in the source views; the regression sees codes over these atoms brought to norm 1, so
+that the coefficients of an atom that is small there, which are large, do not decide on the penalty of all others.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from typing import TypeAlias
 import numpy as np
 import scipy.linalg
 
-from ..coding.coder import Recipe
+from ..coding.coder import Recipe, normalize_atoms
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
 from ..data.interface import Data
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import Threads
-from .atoms import solve_factored
+from .atoms import ordinary_size, solve_factored
 
 #: For each set of source views, a refitted dictionary for each view that is not in it.
 Predictors: TypeAlias = dict[tuple[int, ...], dict[int, Array]]
@@ -34,8 +36,11 @@ def source_sets(n_views: int) -> list[tuple[int, ...]]:
     return alone + all_but_one if n_views > 1 else []
 
 
-def ridge(a: Array, b: Array, alpha: float) -> Floats:
-    """Solve (A + alpha * mean(diag A) * I) W = B."""
+def ridge(a: Array, b: Array, alpha: float, norms: Floats | None = None) -> Floats:
+    """Solve (A + alpha * mean(diag A) * I) W = B; with `norms` for codes over atoms that are divided by their norms."""
+    if norms is not None:
+        scales = norms / (norms.max() or 1.0)
+        return ridge(a * np.outer(scales, scales), b * scales[:, None], alpha) * scales[:, None]
     penalty = alpha * float(np.mean(np.diag(a)))
     with one_blas_thread():
         if penalty > 0:
@@ -62,10 +67,12 @@ def fit_predictors(
         chosen = list(sources)
         if not weights[chosen].all():  # a view of weight 0 counts as absent
             continue
-        recipe = Recipe([components[v] for v in chosen], weights[chosen], data.dtype, rule, size)
+        atoms, unit = ordinary_size([components[v] for v in chosen])
+        recipe = Recipe(atoms, weights[chosen], data.dtype, rule, size)
         others = [v for v in range(n_views) if v not in sources]
         found = data.sum_codes(recipe, portion, threads, Wanted(sources=chosen, targets=others)).check_finite()
-        solved = ridge(found.sums[0].a, found.sums[0].b, alpha).astype(data.dtype)
+        norms = normalize_atoms(recipe.dictionaries, np.sqrt(recipe.weights / recipe.weights.max()))[1]
+        solved = (ridge(found.sums[0].a, found.sums[0].b, alpha, norms) * unit).astype(data.dtype)
         ends = np.cumsum([data.widths[v] for v in others])[:-1]
         fitted[sources] = {
             v: np.ascontiguousarray(piece) for v, piece in zip(others, np.split(solved, ends, axis=1), strict=True)

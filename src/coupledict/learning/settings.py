@@ -50,7 +50,7 @@ class LearningSettings:
         growth: Growth = "auto",
         update: UpdateName = "statistics",
         init: Any = "auto",
-        normalize: Normalize = "views",
+        normalize: Normalize = "joint",
         view_weights: ViewWeights = None,
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
@@ -69,11 +69,6 @@ class LearningSettings:
             raise ValueError(
                 f"unused_atoms='mean' needs the residuals of all samples, which update={update!r} does not keep."
                 " Use update='sequential' or 'ksvd', or another rule for unused atoms."
-            )
-        if rule.coupling == "support" and normalize == "joint":
-            raise ValueError(
-                "normalize='joint' ties the gains of the views together, but with coupling='support' each view has"
-                " coefficients of its own. Use normalize='views'."
             )
         if rule.pursuit == "lasso" and changed.needs_codes:
             raise ValueError(
@@ -130,6 +125,11 @@ class LearningSettings:
         """
         automatic = isinstance(self.growth, str) and self.growth == "auto"
         return self.growth is not None and not (automatic and self.update.name != "statistics")
+
+    @property
+    def joint_norm(self) -> bool:
+        """Whether atoms have norm 1 over all views. Views with coefficients of their own have norms of their own."""
+        return self.normalize == "joint" and self.rule.coupling == "code"
 
     @property
     def balanced(self) -> bool:

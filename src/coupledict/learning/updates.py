@@ -155,8 +155,9 @@ class Mod(SumUpdate):
         with one_blas_thread():
             solved = self._solve(left, right)
         rows = group.atoms[free].copy()
-        for i in range(len(group.views)):
-            columns = group.columns(i)
+        # Where an atom vanishes it has no direction and stays as it was; one of joint norm may vanish in a view.
+        groups_of_columns = [slice(None)] if group.joint else [group.columns(i) for i in range(len(group.views))]
+        for columns in groups_of_columns:
             has_direction = np.any(solved[:, columns] != 0, axis=1)
             rows[has_direction, columns] = solved[has_direction, columns]
         group.replace(free, rows)

@@ -179,6 +179,7 @@ def fit_coupled(
             settings.n_components,
             n_nonzero_coefs=settings.n_nonzero,
             max_iter=settings.max_iter,
+            normalize="views",  # pictures and text match less well with joint norms (mAP 0.268 and 0.260)
             view_weights=weights,
             predictor="dictionary",
             random_state=seed,

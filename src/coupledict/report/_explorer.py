@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.drawing import full_scale
 from ._html import Html, element
 from ._numbers import NONE, is_number
 
@@ -42,9 +43,11 @@ class View:
 
 
 def pack(atoms: Atoms) -> str:
-    """Return atoms as base64 of bytes, each on a scale of its own: 0 is mid-grey, its largest entry black or white."""
-    largest = np.abs(atoms).max(axis=1, keepdims=True)
-    levels = np.rint(127.5 * (1 + atoms / np.where(largest > 0, largest, 1))).astype(np.uint8)
+    """Return atoms as base64 of bytes, each on a scale of its own: 0 is mid-grey, its largest entry black or white.
+
+    Atoms of a very small norm are paler; see :func:`coupledict.foundation.drawing.full_scale`.
+    """
+    levels = np.rint(127.5 * (1 + atoms / full_scale(atoms))).astype(np.uint8)
     return base64.b64encode(levels.tobytes()).decode("ascii")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.drawing import describe_norms
 from ..plotting import PatchSize, PatchSizes, is_one_size, size_per_view, square_size
 from . import _explorer
 from ._document import document
@@ -19,6 +20,7 @@ from ._pair_atoms import check_atoms, describe_use
 
 LEAST_SIDE = 3  # smaller squares say nothing as pictures: their entries are better seen as a curve
 LEGEND = "the atom pointed at"
+PALER = "Atoms that nearly vanish in a view are drawn paler there."
 
 
 def explorer_page(
@@ -90,7 +92,8 @@ def explorer_page(
         _explorer.explorer(views, {"model": "Model"}, list(orders), names_of_facts, legend),
         _glossary(names_of_facts, any(len(view.shape) == 1 for view in views)),
     )
-    return document(title, [_header(title, views, len(atoms[0])), main, _explorer.embed(views, {"model": mode})])
+    header = _header(title, views, len(atoms[0]), describe_norms(atoms))
+    return document(title, [header, main, _explorer.embed(views, {"model": mode})])
 
 
 def _check_dictionaries(dictionaries: Any) -> list[Atoms]:
@@ -179,7 +182,7 @@ def _describe_shape(shape: tuple[int, ...]) -> str:
     return f"{shape[0]} {TIMES} {shape[1]} {'pixels' if len(shape) == 2 else 'pixels in colour'}"
 
 
-def _header(title: str, views: list[View], n_atoms: int) -> Html:
+def _header(title: str, views: list[View], n_atoms: int, norms: str) -> Html:
     shapes = ", ".join(f"{view.name}: {_describe_shape(view.shape)}" for view in views)
     number = f"{count(n_atoms)} {'atom' if n_atoms == 1 else 'atoms'}"
     lede = f"{number} in {len(views)} views" if len(views) > 1 else number
@@ -187,7 +190,7 @@ def _header(title: str, views: list[View], n_atoms: int) -> Html:
         "header",
         element("p", "coupledict", class_="eyebrow"),
         element("h1", title),
-        element("p", f"{lede}. {shapes}.", class_="lede"),
+        element("p", f"{lede}. {shapes}. Atoms of {norms}.", class_="lede"),
         class_="short",
     )
 
@@ -195,8 +198,10 @@ def _header(title: str, views: list[View], n_atoms: int) -> Html:
 def _glossary(facts: dict[str, str], curves: bool) -> Html | None:
     entries = [
         ("Number", "the row of the atom in the dictionary, counted from 0."),
-        ("Scale", "each atom has its own; mid-grey is zero." if not curves else "each atom has its own."),
+        ("Scale", f"each atom has its own{'' if curves else '; mid-grey is zero'}. {PALER}"),
     ]
+    if any(key.startswith("norm") for key in facts):
+        entries.append(("Norm", "the root of the sum of squares of the atom in that view."))
     if "use" in facts:
         entries.append(("Used by samples", "how many samples have this atom in their code."))
     if any(key.startswith("correlation") for key in facts):

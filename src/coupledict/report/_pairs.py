@@ -63,7 +63,8 @@ def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
             figures.get("pairs"),
             folder,
             alt="Four grids of atoms: focused and blurred, learned together; focused and blurred, learned separately.",
-            caption="The four dictionaries. Mid-grey is zero; each atom has its own scale.",
+            caption="The four dictionaries, by the paper's method: atoms have norm 1 in each view. Mid-grey is zero;"
+            " each atom has its own scale.",
             kind="picture",
         ),
         figure(
@@ -154,8 +155,10 @@ def _variants(pairs: Any) -> Html | None:
     return element(
         "div",
         paragraph(
-            "The same for the settings that coupledict takes by default. Twins are atoms that nearly equal another one"
-            " of their dictionary, but for the sign; the rule for unused atoms can make many of them.",
+            "The same for the settings that coupledict takes by default. Atoms that the default learns together have"
+            " norm 1 over both views, all others norm 1 in each view; correlations do not depend on it. Twins are atoms"
+            " that nearly equal another one of their dictionary, but for the sign; the rule for unused atoms can make"
+            " many of them.",
         ),
         scrolling(element("table", element("thead", head), element("tbody", *body)), "All methods", "table"),
     )
@@ -172,7 +175,8 @@ def _glossary() -> Html | None:
         [
             ("Number", "the row of the atom in the dictionary, counted from 0."),
             ("Used in patches", "how many patches have this atom in their code, and the share of all."),
-            ("Gain", "the norm that the blur leaves of the focused atom."),
+            ("Norm", "1 for every atom: the paper's method gives atoms norm 1 in each view."),
+            ("Gain", "the share of its norm that the blur leaves of the focused atom."),
             (
                 "Correlation",
                 "absolute correlation between the focused atom after the blur and the blurred atom of its number.",
