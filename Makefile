@@ -7,7 +7,7 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-scaling \
-	sanitize sanitize-address sanitize-thread torture package audit docs lock clean
+	sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
@@ -23,6 +23,7 @@ help:
 	@echo "make docs      build the documentation (output/docs)"
 	@echo "make torture   prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour"
 	@echo "make sanitize  run the kernels under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer"
+	@echo "make arm       cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian"
 	@echo "make package   build sdist and wheel twice to the same bytes, install the wheel in a bare environment and use it"
 	@echo "make audit     look for known vulnerabilities in the pinned dependencies; needs a network"
 	@echo "make lock      pin the newest versions of all development dependencies"
@@ -124,6 +125,10 @@ sanitize-thread: $(VENV)-sanitize-thread/.built
 		$(VENV)-sanitize-thread/bin/python torture/races.py
 	$(call preloaded,libtsan.so) TSAN_OPTIONS=exitcode=66 OPENBLAS_NUM_THREADS=1 \
 		$(VENV)-sanitize-thread/bin/python torture/races.py --break >/dev/null 2>&1; test $$? -eq 66
+
+# The kernels on 64-bit ARM, on a machine of another kind: everything is in build/arm, its Python as well.
+arm:
+	tools/arm.sh
 
 # Proofs that the library can be trusted: kills, fuzzing, hostile files, threads, long runs. About a quarter of an hour.
 torture: $(VENV)/.torture

@@ -168,6 +168,17 @@ def test_awkward_dictionaries(level, dtype, pursuit, gram_budget, rng, monkeypat
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("pursuit", PURSUITS)
+@pytest.mark.parametrize("distance", [1, 2, 3, 5, 16, 17, 40])
+def test_of_equal_atoms_the_first_is_chosen(level, dtype, pursuit, distance, rng):
+    """They meet in one lane of a vector, in two lanes, in two vectors, panels and blocks."""
+    X = rng.standard_normal((50, 12)).astype(dtype)
+    D = np.tile(random_dictionary(rng, distance, 12), (4, 1)).astype(dtype)
+    codes = sparse_encode(X, D, n_nonzero_coefs=min(distance, 3), pursuit=pursuit)
+    assert codes.indices.max() < distance
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_coding_ends_when_only_rounding_is_left(level, dtype, rng):
     D = random_dictionary(rng, 60, 30).astype(dtype)
     X = (rng.standard_normal((20, 3)) @ D[:3]).astype(dtype)

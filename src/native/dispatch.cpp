@@ -4,9 +4,15 @@
 
 namespace coupledict {
 
+#if defined(COUPLEDICT_ARM)
+namespace neon {
+extern const Level level;
+}
+#else
 namespace baseline {
 extern const Level level;
 }
+#endif
 #if defined(COUPLEDICT_X86)
 namespace avx2 {
 extern const Level level;
@@ -17,7 +23,11 @@ extern const Level level;
 #endif
 
 std::vector<const Level *> available_levels() {
+#if defined(COUPLEDICT_ARM)
+    std::vector<const Level *> found = {&neon::level};
+#else
     std::vector<const Level *> found = {&baseline::level};
+#endif
 #if defined(COUPLEDICT_X86)
     const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (has_avx2) found.push_back(&avx2::level);

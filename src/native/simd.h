@@ -7,6 +7,8 @@
 #include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "kernels.h"
@@ -23,6 +25,11 @@ constexpr int kBlockVectors = 8;  // vectors in one column block of the pursuit
 constexpr int kVectorBytes = 32;
 constexpr int kTileRows = 6;  // 6 x 2 of 16 registers
 constexpr int kTileVectors = 2;
+constexpr int kBlockVectors = 8;
+#elif defined(__aarch64__)
+constexpr int kVectorBytes = 16;
+constexpr int kTileRows = 5;  // 5 x 4 of 32 registers: with a sixth row GCC keeps sums on the stack
+constexpr int kTileVectors = 4;
 constexpr int kBlockVectors = 8;
 #else
 constexpr int kVectorBytes = 16;
@@ -99,6 +106,15 @@ inline unsigned equal_lanes(vec<float> a, vec<float> b) {
 inline unsigned equal_lanes(vec<double> a, vec<double> b) {
     return static_cast<unsigned>(_mm_movemask_pd((__m128d)(a == b)));
 }
+#elif defined(__aarch64__)
+inline unsigned equal_lanes(vec<float> a, vec<float> b) {
+    constexpr uint32x4_t bits = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32((uint32x4_t)(a == b), bits));
+}
+inline unsigned equal_lanes(vec<double> a, vec<double> b) {
+    constexpr uint64x2_t bits = {1, 2};
+    return static_cast<unsigned>(vaddvq_u64(vandq_u64((uint64x2_t)(a == b), bits)));
+}
 #else
 template <class V>
 inline unsigned equal_lanes(V a, V b) {
@@ -131,6 +147,9 @@ inline double largest_lane(__m512d v) {
     return largest_lane(_mm256_max_pd(_mm512_castpd512_pd256(v), _mm512_extractf64x4_pd(v, 1)));
 }
 #endif
+#elif defined(__aarch64__)
+inline float largest_lane(vec<float> v) { return vmaxnmvq_f32((float32x4_t)v); }
+inline double largest_lane(vec<double> v) { return vmaxnmvq_f64((float64x2_t)v); }
 #else
 template <class V>
 inline auto largest_lane(V v) {
