@@ -13,7 +13,7 @@ from .cancel import CancelToken
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of scheduling a chunk, short enough to balance the load
 LEAST_CHUNK_SECONDS = 1e-3  # less work than this is not worth a second thread
 PATIENCE_SECONDS = 0.1  # longer chunks run in other threads, so that the main thread can notice an interrupt
-MULTIPLY_ADDS_PER_SECOND = 1e10  # a slow core; only the sizes of chunks depend on it
+MULTIPLY_ADDS_PER_SECOND = 2e10  # an ordinary core; only the sizes of chunks depend on it
 MAX_CHUNK = 4096
 SIGNAL_BLOCK = 48  # the kernels take this many signals at a time,
 LARGE_BLOCK = 192  # or this many where they share products with a large dictionary
