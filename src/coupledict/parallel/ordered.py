@@ -14,11 +14,10 @@ import _thread
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from ..kernels import _native
 from .cancel import Cancelled, CancelToken
@@ -55,49 +54,9 @@ def in_order(
 
     Notes
     -----
-    All threads have ended their work before an error is raised. Of several errors, that of the first task is raised.
+    All threads have ended before an error is raised. Of several errors, that of the first task is raised.
     """
     return _Crew(function, tasks, CancelToken() if cancel is None else cancel).run(n_threads, take_part=take_part)
-
-
-# Helper threads are kept for the next call: starting one takes longer than a short chunk. Each waits for orders in a
-# queue of its own; the queues of those that wait are in _idle.
-Help: TypeAlias = "Callable[[set[int], Callable[[], None]], None]"
-Orders: TypeAlias = "SimpleQueue[tuple[Help, set[int]]]"
-IDLE_SECONDS = 10.0  # a thread that waits longer ends
-_idle: deque[Orders] = deque()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # a forked process has none of the threads
-
-
-def _hand_over(work: Help, processors: set[int]) -> bool:
-    """Let a helper thread do some work; return whether a new one had to be started."""
-    try:
-        orders = _idle.pop()
-    except IndexError:
-        orders = SimpleQueue()
-        orders.put((work, processors))
-        # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up on the
-        # new thread's processor.
-        _thread.start_new_thread(_serve, (orders,))
-        return True
-    orders.put((work, processors))
-    return False
-
-
-def _serve(orders: Orders) -> None:
-    """Do what is ordered, until nothing has been for a while. This is what a helper thread runs."""
-    while True:
-        try:
-            work, processors = orders.get(timeout=IDLE_SECONDS)
-        except Empty:
-            try:
-                _idle.remove(orders)
-            except ValueError:  # taken at this moment: an order is coming
-                continue
-            return
-        work(processors, lambda: _idle.append(orders))
-        del work
 
 
 class _Crew(Generic[Task, Result]):
@@ -146,26 +105,26 @@ class _Crew(Generic[Task, Result]):
     def _start_helpers(self, n_helpers: int, *, stay_here: bool) -> None:
         here = _native.current_cpu()
         elsewhere = set[int]() if here < 0 else os.sched_getaffinity(0) - {here}
-        any_started = False
         for _ in range(n_helpers):
             self._n_helpers += 1
             try:
-                any_started |= _hand_over(self._help, elsewhere)
+                # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
+                # on the new thread's processor.
+                _thread.start_new_thread(self._help, (elsewhere,))
             except RuntimeError:  # the system has no thread left
                 self._n_helpers -= 1
                 raise
-        if any_started and stay_here:
-            time.sleep(1e-6)  # lets new threads start, and leave this processor, before it is busy
+        if self._n_helpers and stay_here:
+            time.sleep(1e-6)  # lets the helpers start, and leave this processor, before it is busy
             move_to({here} if elsewhere else set())
 
-    def _help(self, processors: set[int], make_idle: Callable[[], None]) -> None:
+    def _help(self, processors: set[int]) -> None:
         """Do tasks until there are no more. This is what a helper thread runs."""
         try:
             move_to(processors)
             while self._room.get() is None and self._do_next(calling=False):
                 self._news.put(None)
         finally:
-            make_idle()
             self._ended.append(None)
             self._news.put(None)  # the caller may be waiting for a task that was not there, or for this thread to end
 
