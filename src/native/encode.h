@@ -11,7 +11,8 @@ namespace {
 template <class T>
 class Writer {
   public:
-    Writer(const Dictionary<T> &d, const Codes<T> &codes) : d_(d), codes_(codes) {}
+    Writer(const Dictionary<T> &d, const Limits &limits, const Codes<T> &codes)
+        : d_(d), narrow_(limits.narrow), codes_(codes) {}
     index_t written() const { return written_; }
 
     // Writes an empty code, for a signal that was not coded.
@@ -23,8 +24,8 @@ class Writer {
     // Writes the code of a signal whose coefficients are final.
     void write(index_t i, const Arrival &arrival, const Support<T> &support, Status status, double energy) {
         bool fits;
-        const index_t n =
-            write_codes(support, d_, arrival.exponent, codes_.indices + written_, codes_.values + written_, &fits);
+        const index_t n = write_codes(support, d_, arrival.exponent, narrow_, codes_.indices + written_,
+                                      codes_.values + written_, &fits);
         codes_.counts[i] = static_cast<std::int32_t>(n);
         codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * arrival.exponent) : 0;
         codes_.status[i] = fits ? status : kOverflow;
@@ -33,6 +34,7 @@ class Writer {
 
   private:
     const Dictionary<T> &d_;
+    bool narrow_;
     const Codes<T> &codes_;
     index_t written_ = 0;
 };
@@ -189,7 +191,7 @@ index_t encode(const Dictionary<T> &d, const Limits &limits, index_t n, index_t 
     return choose_encoder<T>(limits, [&](auto *type) {
         Arena arena(scratch);
         std::remove_pointer_t<decltype(type)> encoder(arena, d, limits);
-        Writer<T> writer(d, codes);
+        Writer<T> writer(d, limits, codes);
         encoder.run(n, n_views, views, stop, writer);
         return writer.written();
     });

@@ -95,7 +95,8 @@ class SupportEncoder {
         bool fits = true, all_fit = true;
         index_t n = 0;
         for (index_t v = 0; v < n_views_; ++v) {
-            n = write_codes(views_[v].signal.support, d_[v], arrival.exponent, indices, values[v], &fits);
+            n = write_codes(views_[v].signal.support, d_[v], arrival.exponent, limits_.narrow, indices, values[v],
+                            &fits);
             all_fit = all_fit && fits;
         }
         if (!all_fit) *status = kOverflow;

@@ -132,10 +132,11 @@ struct Stop {
     }
 };
 
-// Writes the codes of one signal, sorted by atom; returns how many, and whether all of them fit the number type.
+// Writes the codes of one signal, sorted by atom; returns how many, and whether all of them fit the number type, or
+// float32 if they are narrow.
 template <class T>
-index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, std::int32_t *indices, T *values,
-                    bool *fits) {
+index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, bool narrow, std::int32_t *indices,
+                    T *values, bool *fits) {
     index_t n = 0;
     *fits = true;
     const bool plain = exponent == 0 && d.ordinary_norms;
@@ -153,7 +154,7 @@ index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, s
                 const double norm = __builtin_frexp(d.norms[k], &norm_exponent);
                 values[n] = static_cast<T>(__builtin_ldexp(static_cast<double>(c) / norm, exponent - norm_exponent));
             }
-            if (!__builtin_isfinite(values[n])) *fits = false;
+            if (!__builtin_isfinite(narrow ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
             ++n;
         }
     return n;

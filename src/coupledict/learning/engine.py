@@ -83,8 +83,7 @@ def fit(
         )
     largest = data.largest(threads)
     data = data.scaled(safe_scale(largest, data.dtype))
-    dtype = _coding_dtype(data, settings, largest * data.scale)
-    loop, rng = _begin(data, settings, threads, dtype, go_on_from, saved)
+    loop, rng = _begin(data, settings, threads, largest * data.scale, go_on_from, saved)
     write = None if checkpoint is None else lambda loop: checkpoint.write(loop, rng)
     interrupted = _interrupted(lambda: loop.run(rng, callback, write), loop)
     if checkpoint is not None and not interrupted:
@@ -109,7 +108,7 @@ def _begin(
     data: Data,
     settings: LearningSettings,
     threads: Threads,
-    dtype: np.dtype[Any],
+    largest: float,
     go_on_from: list[Array] | None,
     saved: SavedFit | None,
 ) -> tuple[Loop, np.random.Generator]:
@@ -118,12 +117,12 @@ def _begin(
         rng = make_generator(settings.random_state)
         weights = _find_weights(data, settings, threads)
         groups = _start(data, settings, weights, rng, go_on_from)
-        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, dtype)), rng
+        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, largest)), rng
     saved.check(data)
     groups = _group(saved.atoms, saved.weights, settings)
     for group in groups:  # normalising again could change the last bit
         group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views]) * group.unit
-    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, dtype)
+    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, largest)
     return Loop(data, groups, plan, saved.history, saved.position), saved.rng
 
 
@@ -202,7 +201,7 @@ def _start(
     return _group(arrays, weights, settings)
 
 
-def _coding_dtype(data: Data, settings: LearningSettings, largest: float) -> np.dtype[Any]:
+def _coding_dtype(data: Data, settings: LearningSettings, weights: Floats, largest: float) -> np.dtype[Any]:
     """Return the number type to code samples in while learning.
 
     Passes over some of the samples only approximate the sums over all, so float32 is precise enough for them, unless
@@ -212,7 +211,7 @@ def _coding_dtype(data: Data, settings: LearningSettings, largest: float) -> np.
     if not settings.growing or settings.rule.pursuit == "lasso" or safe_scale(largest, single) != 1:
         return data.dtype
     tol = settings.rule.scaled(data.scale).tol
-    if tol is not None and not tol > FLOAT32_TOL * sum(data.widths) * largest**2 > 0:
+    if tol is not None and not tol > FLOAT32_TOL * float(weights @ data.widths) * largest**2 > 0:
         return data.dtype
     return single
 
@@ -223,7 +222,7 @@ def _plan(
     weights: Floats,
     n_components: int,
     threads: Threads,
-    dtype: np.dtype[Any],
+    largest: float,
 ) -> LoopPlan:
     growth = settings.growth if settings.growing else None
     limit, has_tol, n_iter = settings.limit(data.widths, n_components), settings.rule.tol is not None, settings.max_iter
@@ -238,7 +237,7 @@ def _plan(
         unused=settings.unused,
         stop_tol=settings.stop_tol,
         threads=threads,
-        dtype=dtype,
+        dtype=_coding_dtype(data, settings, weights, largest),
         extrapolation=EXTRAPOLATION if growth is not None and has_tol else 0.0,
     )
 
