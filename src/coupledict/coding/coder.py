@@ -275,7 +275,7 @@ class GreedyCoder(Coder):
 def _fill_gram(plan: _native.Plan32 | _native.Plan64, n_jobs: int, cancel: CancelToken | None) -> None:
     """Compute the Gram matrix of a plan, by blocks of rows."""
     plan.allocate_gram()
-    chunks, short = cut(plan.n_atoms, plan.n_atoms * plan.n_features, n_jobs)
+    chunks, short = cut(plan.n_atoms, plan.n_atoms * plan.n_features, n_jobs, whole_blocks=True)
     workspaces = Workspaces()
 
     def fill(chunk: tuple[int, int]) -> None:

@@ -63,7 +63,8 @@ class CoupledDictionaryLearning(SeveralViews):
         Number of samples that each pass uses. With ``update="statistics"``, ``"auto"`` grows geometrically from a
         fiftieth of the samples to all, in slices spread over all samples. None uses all samples in every pass, and so
         does ``"auto"`` with the other updates. A callable gets ``(iteration, max_iter, n_samples)`` and returns the
-        number.
+        number. Unless every pass uses all samples, they are coded in float32 while learning, whatever their own type,
+        and with `tol` atoms move on after each pass in the direction of their change, by half of it.
     update : {"statistics", "sequential", "ksvd", "mod"}, default="statistics"
         How atoms are updated: ``"statistics"`` from sums over the codes, which stay fixed; ``"sequential"`` by the
         paper's rank-1 update, which also updates coefficients and residuals atom by atom (eq. 12-15); ``"ksvd"`` by
