@@ -1,4 +1,4 @@
-"""The settings that the default of the learner chose between: start, schedule, growth and norm of the atoms.
+"""The settings that the default of the learner chose between: start, schedule, growth, norm of the atoms, the engine.
 
 Run ``python benchmarks/default_settings.py`` from the root of the project. The defaults were chosen by looking at
 held-out patches of seed 0, the ones benchmarks/learning.py reports. This script cuts patches of another seed, so that
@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, get_args
+from unittest.mock import patch
 
 import numpy as np
 from _data import Array
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
 from coupledict.experiments.sources import Half, data_directory, distinct_patches, load_images, load_pairs
+from coupledict.learning import engine, updates
 
 N_TRAIN, N_HELD_OUT, N_SEEDS = 20_000, 5_000, 3
 CASES: tuple[tuple[str, bool, int, float | None], ...] = (
@@ -51,6 +54,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "norm 1 in each view": {"normalize": "views"},
     "30 sequential, constant T": {"update": "sequential", "schedule": "constant", "growth": None},
 }
+# What is no parameter of the learner: the object that is changed, its attribute, and the other value.
+ENGINE: dict[str, tuple[Any, str, Any]] = {
+    "engine: coding in float64": (engine, "_coding_dtype", lambda data, *_: data.dtype),
+    "engine: two sweeps": (updates.Statistics.__init__, "__defaults__", (2,)),
+    "engine: atoms stay": (engine, "EXTRAPOLATION", 0.0),
+}
 
 
 def quality(held_out: list[Array], components: list[Array], limit: int, tol: float | None) -> float:
@@ -79,8 +88,9 @@ def main() -> None:
         sets = [focused, blurred] if paired else [images]
         views = distinct_patches(sets, N_TRAIN + N_HELD_OUT, seed=arguments.seed)
         train, held_out = [view[:N_TRAIN] for view in views], [view[N_TRAIN:] for view in views]
-        for name, settings in SETTINGS.items():
+        for name in (*SETTINGS, *ENGINE):
             results, seconds = [], []
+            changed = patch.object(*ENGINE[name]) if name in ENGINE else nullcontext()
             for seed in range(1 if "sequential" in name else N_SEEDS):
                 learner = CoupledDictionaryLearning(
                     256,
@@ -89,8 +99,10 @@ def main() -> None:
                     n_jobs=-1,
                     random_state=seed,
                     predictor="dictionary",
-                    **settings,
-                ).fit(train)
+                    **SETTINGS.get(name, {}),
+                )
+                with changed:
+                    learner.fit(train)
                 results.append(quality(held_out, learner.components_, limit, tol))
                 seconds.append(learner.history_[-1]["seconds"])
             each = ", ".join(f"{result:.3f}" for result in results)

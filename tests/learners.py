@@ -30,6 +30,11 @@ def make(n_components=12, **parameters):
     )
 
 
+def rounding(update, growth):
+    """How far atoms of float64 samples may differ by rounding: growing samples are coded in float32."""
+    return 2e-6 if update == "statistics" and growth == "auto" else 1e-9
+
+
 def start_of(learner, Xs, monkeypatch):
     """Return the dictionaries that learning starts from."""
     with monkeypatch.context() as patch:

@@ -71,7 +71,12 @@ def test_a_checkpoint_is_taken_up(tmp_path):
     learner = coupledict.CoupledDictionaryLearning(**parameters)
     resumed = learner.fit(Xs, resume=FOLDER / "checkpoint.safetensors")
     expected = coupledict.CoupledDictionaryLearning(**parameters).fit(Xs)
+    saved = read_model(FOLDER / "checkpoint.safetensors")[1]
     assert resumed.n_iter_ == 3
+    assert resumed.history_[: len(saved["history"])] == saved["history"]
+    again = coupledict.CoupledDictionaryLearning(**parameters).fit(Xs, resume=FOLDER / "checkpoint.safetensors")
+    for mine, theirs in zip(resumed.components_, again.components_, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
     assert resumed.score(Xs) == pytest.approx(expected.score(Xs), abs=0.03)
     for mine, theirs in zip(resumed.components_, expected.components_, strict=True):
         assert np.sum(mine * theirs, axis=1).min() > 0.9  # of the same random start

@@ -26,25 +26,25 @@ fi
 # installed.
 apt="-qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= -o Dir::State=$arm/apt
   -o Dir::State::status=$arm/apt/status -o Dir::Cache=$arm/apt"
-if [ ! -e "$arm/root/version" ]; then
+if [ ! -e "$arm/sysroot/version" ]; then
   command -v apt-get >/dev/null || fail "Debian's apt-get is needed to get a Python for ARM."
-  rm -rf "$arm/apt" "$arm/root"
-  mkdir -p "$arm/apt/lists/partial" "$arm/apt/archives/partial" "$arm/root"
+  rm -rf "$arm/apt" "$arm/sysroot"
+  mkdir -p "$arm/apt/lists/partial" "$arm/apt/archives/partial" "$arm/sysroot"
   touch "$arm/apt/status"
   apt-get $apt update || fail "This machine's sources of packages have none for arm64; those of Debian do."
   version=$(apt-cache $apt show --no-all-versions python3-minimal | sed -nE 's/^Version: (3\.[0-9]+).*/\1/p')
   [ -n "$version" ] || fail "This machine's sources of packages have no Python for arm64; those of Debian do."
   apt-get $apt -y --no-install-recommends --download-only install "libpython$version-dev" "python$version-minimal" \
     libstdc++6 >/dev/null
-  for package in "$arm"/apt/archives/*.deb; do dpkg-deb -x "$package" "$arm/root"; done
-  echo "$version" >"$arm/root/version"
+  for package in "$arm"/apt/archives/*.deb; do dpkg-deb -x "$package" "$arm/sysroot"; done
+  echo "$version" >"$arm/sysroot/version"
 fi
-version=$(cat "$arm/root/version")
+version=$(cat "$arm/sysroot/version")
 cat >"$arm/python" <<EOF
 #!/bin/sh
 # An early processor, without SVE. Emulated threads are slow, so BLAS has one.
 export QEMU_CPU=cortex-a72 OPENBLAS_NUM_THREADS=1 PYTHONPATH=$arm/package:$arm/libraries
-exec qemu-aarch64-static -L $arm/root $arm/root/usr/bin/python$version "\$@"
+exec qemu-aarch64-static -L $arm/sysroot $arm/sysroot/usr/bin/python$version "\$@"
 EOF
 chmod +x "$arm/python"
 
@@ -78,8 +78,8 @@ _PYTHON_HOST_PLATFORM=linux-aarch64 SETUPTOOLS_EXT_SUFFIX=.cpython-${version/./}
   -C cmake.define.CMAKE_SYSTEM_NAME=Linux \
   -C cmake.define.CMAKE_SYSTEM_PROCESSOR=aarch64 \
   -C cmake.define.CMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
-  -C cmake.define.CMAKE_CXX_FLAGS="-idirafter $arm/root/usr/include" \
-  -C cmake.define.Python_INCLUDE_DIR="$arm/root/usr/include/python$version" .
+  -C cmake.define.CMAKE_CXX_FLAGS="-idirafter $arm/sysroot/usr/include" \
+  -C cmake.define.Python_INCLUDE_DIR="$arm/sysroot/usr/include/python$version" .
 "$arm/tools/bin/python" -m zipfile -e "$arm"/coupledict-*.whl "$arm/package"
 wait $!
 

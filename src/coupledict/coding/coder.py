@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -194,7 +193,7 @@ class GreedyCoder(Coder):
         with_gram = fits and recipe.n_samples * saved > self.n_atoms * sum(widths)
         large = self.n_atoms * sum(widths) >= LARGE_DICTIONARY
         self.whole_blocks = rule.coupling == "code" and not with_gram and (large or not fits)
-        self._recipe, self._careful_lock = recipe, threading.Lock()
+        self._recipe = recipe
         self._careful: list[_native.Plan] | None = None
         self._plans = self._make_plans(dtype)
         if with_gram:
@@ -258,11 +257,14 @@ class GreedyCoder(Coder):
         return plans
 
     def _careful_plans(self) -> list[_native.Plan]:
-        """Return the dictionaries in float64, made when the first sample needs them."""
-        with self._careful_lock:
-            if self._careful is None:
-                self._careful = self._make_plans(np.dtype(np.float64))
-            return self._careful
+        """Return the dictionaries in float64, made when the first sample needs them.
+
+        There is no lock, which a forked process could inherit locked: two threads may both make them.
+        """
+        careful = self._careful
+        if careful is None:
+            careful = self._careful = self._make_plans(np.dtype(np.float64))
+        return careful
 
     def count_unreached(self, coded: Coded) -> int:
         """Return how many samples ended above tol although they were allowed more atoms."""
