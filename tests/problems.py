@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledict.coding.coder import Recipe
+from coupledict.coding import making
+from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 
 
@@ -26,4 +27,6 @@ def random_dictionary(rng, n_components, n_features):
 def make_coder(dictionaries, weights, dtype, *, limit=None, tol=None, pursuit="omp", coupling="code", n_samples):
     """A coder of checked arguments."""
     rule = CodingRule(limit, tol, pursuit, coupling)
-    return Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples).coder(1)
+    return making.make_coder(
+        Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples), 1
+    )

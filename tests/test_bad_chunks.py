@@ -109,7 +109,12 @@ both_kinds = pytest.mark.parametrize("kind", ["sequence", "callable"])
 
 # Numbers that are none
 
-NAMED = r"got NaN or infinity in chunk 5, rows 7, 31 of that chunk\. Remove or impute such samples"
+WHERE = r"in X\[1\], chunk 5, rows 7, 31 of that chunk\. "
+NAMED = {
+    True: rf"got NaN {WHERE}If NaN stands for a missing entry, use missing='nan'; otherwise remove or impute",
+    False: rf"got infinity {WHERE}Remove such samples, or replace the infinite entries",
+}
+SINGLE = r"got NaN in chunk 5, rows 7, 31 of that chunk\. If NaN stands for a missing entry"
 
 
 def spoil(chunks, number=np.nan):
@@ -133,9 +138,9 @@ def as_zarr(chunks, folder):
 def test_nan_names_the_chunk_and_the_rows(tmp_path, chunks, kind, n_jobs, number):
     spoil(chunks, number)
     given = {"list": chunks, "callable": lambda: iter(chunks)}.get(kind) or as_zarr(chunks, tmp_path)
-    with pytest.raises(ValueError, match=NAMED):
+    with pytest.raises(ValueError, match=NAMED[np.isnan(number)]):
         fit(given, n_jobs=n_jobs)
-    with pytest.raises(ValueError, match=NAMED):
+    with pytest.raises(ValueError, match=NAMED[np.isnan(number)]):
         fit(given, n_jobs=n_jobs, view_weights="balanced")
 
 
@@ -144,14 +149,14 @@ def test_nan_in_what_a_learner_is_given(tmp_path, chunks, n_jobs):
     learner = fit(chunks, n_jobs=n_jobs)
     spoil(chunks)
     for act in (learner.transform, learner.score, lambda X: learner.predict(X, view=0)):
-        with pytest.raises(ValueError, match=NAMED):
+        with pytest.raises(ValueError, match=NAMED[True]):
             act(chunks)
-    with pytest.raises(ValueError, match=NAMED):
+    with pytest.raises(ValueError, match=NAMED[True]):
         learner.transform(chunks, out=tmp_path / "codes")
     assert list(tmp_path.iterdir()) == []
     assert learner.predict(chunks, view=1).shape == (400, 9)  # the bad view is not looked at
     single = [chunk[1] for chunk in chunks]
-    with pytest.raises(ValueError, match=NAMED):
+    with pytest.raises(ValueError, match=SINGLE):
         DictionaryLearning(12, n_nonzero_coefs=2, n_jobs=n_jobs, growth=None, random_state=0).fit(single)
 
 
@@ -160,14 +165,14 @@ def test_the_first_bad_chunk_is_named(chunks):
     spoil(chunks)
     chunks[2][0][0] = np.nan
     for _ in range(20):
-        with pytest.raises(ValueError, match="in chunk 2, rows 0 of that chunk"):
+        with pytest.raises(ValueError, match=r"in X\[0\], chunk 2, rows 0 of that chunk"):
             fit(chunks, n_jobs=4)
 
 
 def test_what_was_learned_before_stays(chunks):
     learner = fit(chunks)
     before = [D.copy() for D in learner.components_]
-    with pytest.raises(ValueError, match=NAMED):
+    with pytest.raises(ValueError, match=NAMED[True]):
         learner.fit(spoil(chunks))
     for D, E in zip(before, learner.components_, strict=True):
         np.testing.assert_array_equal(D, E)
@@ -177,7 +182,7 @@ def test_rows_are_those_of_the_chunk_when_a_pass_takes_a_part(chunks):
     chunks = [[np.concatenate([chunk[v] for chunk in chunks]) for v in (0, 1)]] * 3
     bad = [view.copy() for view in chunks[1]]
     bad[0][33] = np.inf
-    with pytest.raises(ValueError, match="in chunk 1, rows 33 of that chunk"):
+    with pytest.raises(ValueError, match=r"in X\[0\], chunk 1, rows 33 of that chunk"):
         fit([chunks[0], bad, chunks[2]], growth=lambda k, n_iter, n: 100, max_iter=100)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from problems import random_dictionary
 from waiting import PATIENCE, count_threads, wait_for_threads, wait_until
 
-from coupledict.coding.coder import Recipe
+from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Piece, check_finite
 from coupledict.data.block_work import Wanted

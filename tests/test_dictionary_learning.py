@@ -180,7 +180,7 @@ def test_partial_fit_goes_on_after_fit(X):
 def test_bad_input(X):
     for given, words in (
         (X[0], "Expected 2D array"),
-        (np.where(X.max() == X, np.nan, X), "contains NaN"),
+        (np.where(X.max() == X, np.nan, X), "got NaN in sample"),
         (X[:0], "minimum of 1 is required"),
         (scipy.sparse.csr_array(X), "parse data was passed"),
     ):

@@ -116,7 +116,11 @@ def test_ordinary_samples_are_left_as_they_are(Xs):
     assert data.scaled(1.0) is data
     assert InMemory([np.zeros((3, 2))]).find_scale(Threads()) == 1
     assert InMemory([np.zeros((0, 2))]).find_scale(Threads()) == 1
-    assert InMemory([np.array([[np.nan, 1e300]])]).find_scale(Threads()) == 1  # refused later, with a better sentence
+    assert InMemory([np.array([[np.nan, np.inf]])]).find_scale(Threads()) == 1  # refused later, with a better sentence
+    assert InMemory([np.array([[np.nan, np.nan]])]).find_scale(Threads()) == 1
+    assert InMemory([np.array([[np.nan, 1e300]])]).find_scale(Threads()) == InMemory([np.array([[1e300]])]).find_scale(
+        Threads()
+    )
     assert InMemory([np.array([[2**62]])]).find_scale(Threads()) == 1
 
 

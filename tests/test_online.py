@@ -87,7 +87,7 @@ def test_every_sample_is_drawn_before_one_comes_again(rng):
     for row in range(30):
         with_nan = X.copy()
         with_nan[row, 2] = np.nan
-        with pytest.raises(ValueError, match="NaN or infinity"):
+        with pytest.raises(ValueError, match=f"got NaN in sample {row}"):
             make(5, n_nonzero_coefs=1, batch_size=10, max_iter=3, predictor="dictionary").fit([with_nan])
 
 
@@ -329,7 +329,7 @@ def test_bad_batches(batches):
     for batch, words in (
         (batches[2][:1], "Expected views of"),
         ([X[:0] for X in batches[2]], "Expected at least one sample"),
-        (bad[1], "got NaN or infinity in sample 5"),
+        (bad[1], r"got infinity in X\[0\], sample 5"),
     ):
         with pytest.raises(ValueError, match=words):
             learner.partial_fit(batch)
@@ -342,7 +342,7 @@ def test_fit_names_the_sample_and_not_its_place_in_a_batch(rng):
     Xs = draw(rng, dictionaries(rng), 200)
     Xs[1][177, 2] = np.nan
     learner = make(batch_size=50, max_iter=4)
-    with pytest.raises(ValueError, match="NaN or infinity in sample 177"):
+    with pytest.raises(ValueError, match=r"got NaN in X\[1\], sample 177"):
         learner.fit(Xs)
     assert not hasattr(learner, "components_"), "a fit that failed is no fit"
 
@@ -350,7 +350,7 @@ def test_fit_names_the_sample_and_not_its_place_in_a_batch(rng):
 def test_a_bad_first_batch_leaves_no_model(batches):
     batches[0][1][7, 2] = np.nan
     learner = make()
-    with pytest.raises(ValueError, match="in sample 7"):
+    with pytest.raises(ValueError, match="sample 7"):
         learner.partial_fit(batches[0])
     assert not hasattr(learner, "components_")
 

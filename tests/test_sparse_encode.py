@@ -265,7 +265,7 @@ def layouts(X, tmp_path):
 @pytest.mark.parametrize("gram", [True, False])
 def test_memory_layouts(X, D, tmp_path, gram, monkeypatch):
     if not gram:
-        monkeypatch.setattr("coupledict.coding.coder.GRAM_BUDGET_BYTES", 0)
+        monkeypatch.setattr("coupledict.coding.greedy.GRAM_BUDGET_BYTES", 0)
     expected = sparse_encode(X, D, n_nonzero_coefs=4).toarray()
     for name, laid_out in layouts(X, tmp_path):
         before = np.array(laid_out)
@@ -281,7 +281,8 @@ def test_memory_layouts(X, D, tmp_path, gram, monkeypatch):
 def test_not_finite_samples_are_named(X, D, bad, dtype, n_jobs):
     X = X.astype(dtype)
     X[17, 3] = bad
-    with pytest.raises(ValueError, match="Expected X to be finite, got NaN or infinity in sample 17"):
+    what = "NaN" if np.isnan(bad) else "infinity"
+    with pytest.raises(ValueError, match=f"Expected X to be finite, got {what} in sample 17"):
         sparse_encode(X, D.astype(dtype), n_nonzero_coefs=3, n_jobs=n_jobs)
 
 

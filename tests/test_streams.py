@@ -262,7 +262,7 @@ def test_a_bad_batch_changes_nothing(batches):
     bad = [view.copy() for view in batches[4]]
     bad[1][7, 2] = np.nan
     for batch, message in [
-        (bad, "NaN or infinity"),
+        (bad, r"got NaN in X\[1\], sample 7"),
         ([view[:, :5] for view in batches[4]], r"Expected views of \[8, 10\] features, as before"),
         ([view[:0] for view in batches[4]], "Expected at least one sample"),
         (batches[4][:1], r"Expected views of \[8, 10\] features, as before"),

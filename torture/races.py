@@ -13,7 +13,9 @@ import numpy as np
 
 import coupledict
 from coupledict import sparse_encode
-from coupledict.coding.coder import Recipe, Scratch
+from coupledict.coding.coder import Scratch
+from coupledict.coding.making import make_coder
+from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.kernels import _native
 from coupledict.parallel.cancel import CancelToken
@@ -50,7 +52,7 @@ def at_once(*functions: Any) -> None:
 def share_what_is_not_shared(rng: Any) -> None:
     """Let two threads write to the same scratch."""
     X, D = rng.standard_normal((4000, 16)), rng.standard_normal((64, 16))
-    coder = Recipe([D], np.ones(1), np.dtype(np.float64), CodingRule(4), 4000).coder(1)
+    coder = make_coder(Recipe([D], np.ones(1), np.dtype(np.float64), CodingRule(4), 4000), 1)
     workspace, energy, status = _native.Workspace(), np.empty(4000), np.empty(4000, np.uint8)
     at_once(*[lambda: coder.encode_rows([X], Scratch(workspace, CancelToken(), energy, status))] * 2)
 

@@ -55,6 +55,8 @@ class Workspace {
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 template <class T>
+using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
 using Out = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void expect(bool condition, const char *message) {
@@ -117,6 +119,8 @@ class Plan {
         d_.panels = panels_.get();
         d_.norms = norms_.get();
         d_.gram = nullptr;
+        d_.squares = nullptr;
+        d_.rows = nullptr;
         d_.ordinary_norms = std::all_of(norms_.get(), norms_.get() + d_.n_atoms,
                                         [](double x) { return x == 0 || (x > 1e-30 && x < 1e30); });
     }
@@ -126,6 +130,19 @@ class Plan {
         gram_ = aligned_buffer<T>(d_.n_atoms * d_.stride);
         d_.gram = gram_.get();
     }
+    // Prepares for signals with missing entries.
+    void prepare_masks(const Table<const T> &atoms) {
+        expect(
+            static_cast<index_t>(atoms.shape(0)) == d_.n_atoms && static_cast<index_t>(atoms.shape(1)) == d_.n_features,
+            "atoms do not fit the plan");
+        rows_ = aligned_buffer<T>(d_.n_atoms * d_.n_features);
+        std::copy_n(atoms.data(), d_.n_atoms * d_.n_features, rows_.get());
+        d_.rows = rows_.get();
+        squares_ = aligned_buffer<T>(d_.stride * d_.n_features);
+        std::transform(panels_.get(), panels_.get() + d_.stride * d_.n_features, squares_.get(),
+                       [](T x) { return x * x; });
+        d_.squares = squares_.get();
+    }
     void fill_gram(index_t start, index_t stop, Workspace &workspace) {
         expect(gram_ && 0 <= start && start <= stop && stop <= d_.n_atoms, "rows out of range");
         void *scratch = workspace.reserve(kernels_.gram_scratch(d_));
@@ -134,9 +151,9 @@ class Plan {
     }
 
     index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol, bool ols,
-                   bool gram_free, bool careful, bool narrow, Workspace &workspace, const Out<const int> &stop,
-                   const Out<std::int32_t> &counts, const Out<std::int32_t> &indices, const Out<T> &values,
-                   const Out<double> &energy, const Out<std::uint8_t> &status) const {
+                   bool gram_free, bool careful, bool narrow, bool masked, Workspace &workspace,
+                   const Out<const int> &stop, const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
+                   const Out<T> &values, const Out<double> &energy, const Out<std::uint8_t> &status) const {
         const Rows rows(views, scales);
         const index_t n = rows.n;
         expect(rows.n_features == d_.n_features, "views and dictionary differ in features");
@@ -147,11 +164,9 @@ class Plan {
                    holds(values, n * n_nonzero),
                "an output is too short");
         expect_double(careful);
-        const Limits limits = {n_nonzero, tol, ols ? kOls : kOmp,
-                               careful     ? kCareful
-                               : gram_free ? kGramFree
-                                           : kGram,
-                               narrow};
+        expect(!masked || squares_, "prepare_masks must come before masked signals");
+        const Limits limits = {n_nonzero, tol,   ols ? kOls : kOmp, careful ? kCareful : gram_free ? kGramFree : kGram,
+                               narrow,    masked};
         const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
         void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
         nb::gil_scoped_release released;
@@ -185,7 +200,7 @@ class Plan {
                    holds(indices, rows.n * n_nonzero),
                "an output is too short");
         expect_double(careful);
-        const Limits limits = {n_nonzero, tol, kOmp, careful ? kCareful : kGram, narrow};
+        const Limits limits = {n_nonzero, tol, kOmp, careful ? kCareful : kGram, narrow, false};
         const Codes<T> codes = {counts.data(), indices.data(), nullptr, energy.data(), status.data()};
         const Kernels<T> &kernels = plans[0]->kernels_;
         const index_t n_views = static_cast<index_t>(plans.size());
@@ -206,7 +221,7 @@ class Plan {
 
     const Kernels<T> &kernels_;
     Dictionary<T> d_;
-    Buffer<T> panels_, gram_;
+    Buffer<T> panels_, gram_, squares_, rows_;
     Buffer<double> norms_;
 };
 
@@ -226,8 +241,20 @@ struct LayoutArgument {
     }
 };
 
-template <class T>
-using Table = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+// Throws unless the codes fit their samples and atoms.
+void expect_codes(index_t n, const Out<const std::int32_t> &counts, const Out<const std::int32_t> &indices,
+                  std::size_t n_values, index_t n_atoms) {
+    const std::int32_t *count = counts.data();
+    index_t total = 0;
+    std::int32_t least = 0;
+    expect(static_cast<index_t>(counts.size()) == n && indices.size() == n_values, "codes do not fit");
+    for (index_t i = 0; i < n; ++i) {
+        total += count[i];
+        least = std::min(least, count[i]);
+    }
+    expect(least == 0 && total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
+    expect(in_range(indices.data(), total, n_atoms), "indices out of range");
+}
 
 template <class T>
 void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, const Out<const std::int32_t> &indices,
@@ -238,20 +265,47 @@ void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, co
     expect(static_cast<index_t>(a.shape(1)) == n_atoms && static_cast<index_t>(b.shape(0)) == n_atoms &&
                static_cast<index_t>(b.shape(1)) == rows.n_features && static_cast<index_t>(uses.size()) == n_atoms,
            "sums do not fit the atoms and features");
-    expect(static_cast<index_t>(counts.size()) == rows.n && indices.size() == values.size(), "codes do not fit");
-    index_t total = 0;
-    std::int32_t least = 0;
-    for (index_t i = 0; i < rows.n; ++i) {
-        total += counts.data()[i];
-        least = std::min(least, counts.data()[i]);
-    }
-    expect(least == 0 && total == static_cast<index_t>(indices.size()), "counts and indices do not fit");
+    expect_codes(rows.n, counts, indices, values.size(), n_atoms);
     T *x = static_cast<T *>(workspace.reserve(rows.n_features * static_cast<index_t>(sizeof(T))));
     nb::gil_scoped_release released;
-    expect(in_range(indices.data(), total, n_atoms), "indices out of range");
     kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), counts.data(),
                                     indices.data(), values.data(), n_atoms, rows.n_features, x, a.data(), b.data(),
                                     uses.data());
+}
+
+// One view with missing entries, as the kernels take it.
+template <class T>
+View<T> view_of(const Matrix<T> &view) {
+    return {view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)), T(1)};
+}
+
+template <class T>
+void fill_missing(const Matrix<T> &view, const Out<const std::int32_t> &counts, const Out<const std::int32_t> &indices,
+                  const Out<const T> &values, const Table<const T> &atoms, const Table<T> &filled,
+                  const std::string &level) {
+    const auto n = static_cast<index_t>(view.shape(0)), width = static_cast<index_t>(view.shape(1));
+    expect(static_cast<index_t>(filled.shape(0)) == n && static_cast<index_t>(filled.shape(1)) == width &&
+               static_cast<index_t>(atoms.shape(1)) == width,
+           "outputs and atoms do not fit the view");
+    expect_codes(n, counts, indices, values.size(), static_cast<index_t>(atoms.shape(0)));
+    const View<T> own = view_of(view);
+    const Buffer<T> row = aligned_buffer<T>(width);
+    nb::gil_scoped_release released;
+    kernels_of<T>(level).fill_missing(n, own, counts.data(), indices.data(), values.data(), atoms.data(), row.get(),
+                                      filled.data());
+}
+
+template <class T>
+void accumulate_known(const Matrix<T> &view, const Out<const std::int32_t> &counts,
+                      const Out<const std::int32_t> &indices, const Out<const T> &values, const Table<T> &sums,
+                      const std::string &level) {
+    const auto n = static_cast<index_t>(view.shape(0)), width = static_cast<index_t>(view.shape(1));
+    expect(static_cast<index_t>(sums.shape(1)) == width, "sums do not fit the view");
+    expect_codes(n, counts, indices, values.size(), static_cast<index_t>(sums.shape(0)));
+    const View<T> own = view_of(view);
+    const Buffer<T> row = aligned_buffer<T>(width);
+    nb::gil_scoped_release released;
+    kernels_of<T>(level).accumulate_known(n, own, counts.data(), indices.data(), values.data(), row.get(), sums.data());
 }
 
 void sweep(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
@@ -333,9 +387,10 @@ void bind_plan(nb::module_ &m, const char *name) {
                       const std::string &>(),
              nb::arg("atoms").noconvert(), nb::arg("norms").noconvert(), "level"_a)
         .def("allocate_gram", &Plan<T>::allocate_gram)
+        .def("prepare_masks", &Plan<T>::prepare_masks, nb::arg("atoms").noconvert())
         .def("fill_gram", &Plan<T>::fill_gram, "start"_a, "stop"_a, "workspace"_a)
         .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a, "ols"_a,
-             "gram_free"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
+             "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a, nb::arg("stop").noconvert(),
              nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
              nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
@@ -348,6 +403,11 @@ void bind_plan(nb::module_ &m, const char *name) {
     m.def("accumulate", &accumulate<T>, "views"_a, nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
           nb::arg("values").noconvert(), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
           nb::arg("uses").noconvert(), "workspace"_a, "level"_a);
+    m.def("fill_missing", &fill_missing<T>, nb::arg("view").noconvert(), nb::arg("counts").noconvert(),
+          nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("atoms").noconvert(),
+          nb::arg("filled").noconvert(), "level"_a);
+    m.def("accumulate_known", &accumulate_known<T>, nb::arg("view").noconvert(), nb::arg("counts").noconvert(),
+          nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(), "level"_a);
     m.def("sequential", &sequential<T>, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a,
           "n_fixed"_a, "first"_a, "last"_a, "mean"_a, "frozen"_a, nb::arg("column_starts").noconvert(),
           nb::arg("samples").noconvert(), nb::arg("values").noconvert(), nb::arg("residual").noconvert(),
@@ -389,6 +449,7 @@ NB_MODULE(_native, m) {
                                       {"DEPENDENT", kDependent},
                                       {"ZERO", kZero},
                                       {"DOUBTFUL", kDoubtful},
+                                      {"UNKNOWN", kUnknown},
                                       {"NOT_FINITE", kNotFinite},
                                       {"OVERFLOW", kOverflow}})
         m.attr(name) = static_cast<int>(value);

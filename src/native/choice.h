@@ -101,6 +101,7 @@ struct Coding {
     T *norms;  // remaining squared norms of the atoms, or null
     Stop<T> stop;
     double signal_energy, noise;
+    index_t limit;  // of the number of atoms
     int exponent;
     Status status;
     Choice choice;  // has seen the current correlations
@@ -113,12 +114,14 @@ struct Coding {
           norms(Choice::kNeedsNorms ? remaining : nullptr),
           stop(arrival.energy, limits.tol, arrival.exponent),
           signal_energy(arrival.energy),
-          noise(noise_share<T>(d.n_features) * __builtin_sqrt(arrival.energy)),
+          noise(noise_share<T>(arrival.n_known) * __builtin_sqrt(arrival.energy)),
+          limit(arrival.n_known < limits.n_nonzero ? arrival.n_known : limits.n_nonzero),
           exponent(arrival.exponent),
           status(kExhausted) {
         s->clear();
         if (Choice::kNeedsNorms)
-            for (index_t k = 0; k < d.stride; ++k) norms[k] = k < d.n_atoms && d.norms[k] > 0 ? T(1) : T(0);
+            for (index_t k = 0; k < d.stride; ++k)
+                norms[k] = k < d.n_atoms && d.norms[k] > 0 && s->mask.stretch_of(k) > 0 ? T(1) : T(0);
         for (index_t i = 0; i < d.stride; i += kPanelWidth<T>)
             for (int v = 0; v < kTileVectors; ++v) {
                 const index_t column = i + v * kLanes<T>;
@@ -141,7 +144,7 @@ struct Coding {
     // row of R and returns the remaining squared norm of the atom; `correlation` is that of the signal with this
     // remaining part.
     template <class Signal>
-    bool take(const Dictionary<T> &d, const Limits &limits, double *residual, const Signal &signal) {
+    bool take(const Dictionary<T> &d, double *residual, const Signal &signal) {
         const index_t k = choice.winner();
         if (k < 0 || support->is_chosen(k) || !heard(k)) {
             support->solve();
@@ -150,12 +153,12 @@ struct Coding {
             return false;
         }
         const T left = signal.project(d, k, support->next_row());
-        if (!(left > static_cast<T>(Signal::kDoubtfulPivot)) || hears_shut(d)) {
+        if (!(left > static_cast<T>(Signal::kDoubtfulPivot)) || hears_shut(d) || support->mask.is_doubtful(k)) {
             status = kDoubtful;
             return false;
         }
         add(d, k, left, signal);
-        return go_on(d, limits, residual);
+        return go_on(d, residual);
     }
 
     // The same by the careful method, for which no signal is doubtful.
@@ -171,7 +174,7 @@ struct Coding {
             const T left = signal.project(d, k, support->next_row());
             if (left > static_cast<T>(kDependentPivot)) {
                 add(d, k, left, signal);
-                return go_on(d, limits, residual);
+                return go_on(d, residual);
             }
             support->bar(k);
         }
@@ -186,10 +189,10 @@ struct Coding {
         support->add(k, inverse_pivot, z);
         stop.count(static_cast<double>(z), static_cast<double>(left));
     }
-    bool go_on(const Dictionary<T> &d, const Limits &limits, double *residual) {
+    bool go_on(const Dictionary<T> &d, double *residual) {
         const bool reached = stop.reached(*support, d, x, residual);
         status = reached ? kTolerance : kLimit;
-        return !reached && support->size < limits.n_nonzero;
+        return !reached && support->size < limit;
     }
 };
 

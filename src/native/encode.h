@@ -1,7 +1,7 @@
 // Codes a chunk of signals: reads and correlates them in blocks, runs the pursuit in groups, writes codes in order.
 #pragma once
-#include "gram.h"
 #include "gramfree.h"
+#include "masked.h"
 #include "settle.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
@@ -55,6 +55,9 @@ class Encoder {
         residual_ = arena.take<double>(d.n_features);
         x_ = arena.take<T>(block_ * d.n_features);
         a_ = arena.take<T>(block_ * d.stride);
+        known_ = arena.take<T>(Method::kMasked ? block_ * d.n_features : 0);
+        stretch_ = arena.take<T>(Method::kMasked ? block_ * d.stride : 0);
+        features_ = arena.take<std::int32_t>(Method::kMasked ? group_ * d.n_features : 0);
         arrivals_ = arena.take<Arrival>(block_);
         codings_ = arena.take<Coding<T, Choice>>(group_);
         working_ = arena.take<index_t>(group_);
@@ -68,9 +71,15 @@ class Encoder {
     void run(index_t n, index_t n_views, const View<T> *views, const int *stop, Writer<T> &writer) {
         for (index_t start = 0; start < n; start += block_) {
             const index_t rows = n - start < block_ ? n - start : block_;
-            for (index_t i = 0; i < rows; ++i)
-                arrivals_[i] = arrive(n_views, views, start + i, d_.n_features, x_ + i * d_.n_features);
+            for (index_t i = 0; i < rows; ++i) {
+                const index_t first = i * d_.n_features;
+                if constexpr (Method::kMasked)
+                    arrivals_[i] = arrive_masked(n_views, views, start + i, d_.n_features, x_ + first, known_ + first);
+                else
+                    arrivals_[i] = arrive(n_views, views, start + i, d_.n_features, x_ + first);
+            }
             correlate(d_, rows, x_, d_.n_features, a_);
+            if constexpr (Method::kMasked) stretch_atoms(d_, rows, known_, stretch_, a_);
             for (index_t i = 0; i < rows; i += group_) {
                 if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
                 code_group(start, i, rows - i < group_ ? rows - i : group_, stop, writer);
@@ -88,6 +97,7 @@ class Encoder {
     // The status of a signal that needs no pursuit; kLimit for one that does.
     Status settled(const Arrival &arrival) const {
         if (!arrival.finite) return kNotFinite;
+        if (arrival.n_known == 0) return kUnknown;
         if (arrival.energy == 0) return kZero;
         if (limits_.tol >= 0 && arrival.energy <= __builtin_ldexp(limits_.tol, -2 * arrival.exponent))
             return kTolerance;
@@ -100,6 +110,12 @@ class Encoder {
         for (index_t i = 0; i < n; ++i) {
             const Arrival &arrival = arrivals_[first + i];
             if (settled(arrival) != kLimit) continue;
+            if constexpr (Method::kMasked) {
+                Mask<T> &mask = signals_[i].support.mask;
+                mask.known = known_ + (first + i) * d_.n_features;
+                mask.stretch = stretch_ + (first + i) * d_.stride;
+                list_features(d_, arrival.n_known, mask, features_ + i * d_.n_features);
+            }
             codings_[i] =
                 Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support, x_ + (first + i) * d_.n_features,
                                   a_ + (first + i) * d_.stride, signals_[i].norms);
@@ -128,7 +144,7 @@ class Encoder {
         if constexpr (Careful)
             return coding.take_carefully(d_, limits_, residual_, signal);
         else
-            return coding.take(d_, limits_, residual_, signal);
+            return coding.take(d_, residual_, signal);
     }
 
     void finish(index_t i, const Arrival &arrival, Coding<T, Choice> &coding, Writer<T> &writer) {
@@ -153,6 +169,8 @@ class Encoder {
     Method method_;
     double *residual_;
     T *x_, *a_;
+    T *known_, *stretch_;
+    std::int32_t *features_;
     Arrival *arrivals_;
     Coding<T, Choice> *codings_;
     index_t *working_;
@@ -166,14 +184,23 @@ index_t choose_encoder(const Limits &limits, With &&with) {
     using GramOls = LargestFall<T, kGram>;
     using FreeOls = LargestFall<T, kGramFree>;
     constexpr bool careful = sizeof(T) == 8;
+    if (limits.masked && limits.method == kGram)
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, MaskedMethod> *>(nullptr))
+                                      : with(static_cast<Encoder<T, GramOls, MaskedMethod> *>(nullptr));
+    if (limits.masked && limits.method == kGramFree)
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, MaskedFreeMethod> *>(nullptr))
+                                      : with(static_cast<Encoder<T, FreeOls, MaskedFreeMethod> *>(nullptr));
+    if (limits.masked)
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, MaskedFreeMethod, careful> *>(nullptr))
+                                      : with(static_cast<Encoder<T, FreeOls, MaskedFreeMethod, careful> *>(nullptr));
     if (limits.method == kGram)
         return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramMethod> *>(nullptr))
                                       : with(static_cast<Encoder<T, GramOls, GramMethod> *>(nullptr));
     if (limits.method == kGramFree)
-        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod> *>(nullptr))
-                                      : with(static_cast<Encoder<T, FreeOls, GramFreeMethod> *>(nullptr));
-    return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, GramFreeMethod, careful> *>(nullptr))
-                                  : with(static_cast<Encoder<T, FreeOls, GramFreeMethod, careful> *>(nullptr));
+        return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, CompleteMethod> *>(nullptr))
+                                      : with(static_cast<Encoder<T, FreeOls, CompleteMethod> *>(nullptr));
+    return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, CompleteMethod, careful> *>(nullptr))
+                                  : with(static_cast<Encoder<T, FreeOls, CompleteMethod, careful> *>(nullptr));
 }
 
 template <class T>

@@ -90,6 +90,7 @@ struct GramSignal {
 
 template <class T, class Choice>
 struct GramMethod {
+    static constexpr bool kMasked = false;
     using Signal = GramSignal<T>;
     static constexpr index_t kBlockBytes = 384 << 10;  // correlations of a block, beside the dictionary in the L2 cache
     static constexpr index_t kBlockTiles = 8;

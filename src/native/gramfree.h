@@ -1,4 +1,5 @@
-// The same pursuits for dictionaries so large that their Gram matrix would not fit in memory.
+// The same pursuits without a Gram matrix: for dictionaries so large that it would not fit in memory, and for signals
+// with missing entries, each of which would have its own.
 //
 // Each signal of a group orthogonalises its new atom in the space of the features; one matrix product then gives the
 // rows P_m = D q_m of the whole group.
@@ -21,21 +22,30 @@ struct GramFreeSignal {
         norms = arena.take<T>(limits.pursuit == kOls ? d.stride : 0);
     }
 
-    // Writes the part of atom k that is orthogonal to the basis to its next row. Gram-Schmidt runs twice: one round
-    // loses orthogonality if atoms are almost dependent.
+    // Writes the part of atom k, cut down to the known entries, that is orthogonal to the basis to its next row;
+    // returns its squared norm. One round of Gram-Schmidt loses orthogonality where little is left, so there is a
+    // second one.
     T project(const Dictionary<T> &d, index_t k, T *r) const {
-        const index_t m = support.size;
-        T *q = basis + m * d.n_features;
-        unpack_atom(d, k, q);
+        const index_t m = support.size, p = d.n_features;
+        T *q = basis + m * p;
+        if (support.mask.known) {
+            const T *row = d.rows + k * p, stretch = support.mask.stretch[k];
+            for (index_t f = 0; f < p; ++f) q[f] = row[f] * (support.mask.known[f] * stretch);
+        } else {
+            unpack_atom(d, k, q);
+        }
         for (index_t j = 0; j < m; ++j) r[j] = 0;
-        for (int round = 0; round < (m > 0 ? 2 : 0); ++round)
+        T left = dot(p, q, q);
+        for (int round = 0; round < 2 && m > 0 && left < static_cast<T>(round == 0 ? 2 : kCleanPivot); ++round) {
             for (index_t j = 0; j < m; ++j) {
-                const T *qj = basis + j * d.n_features;
-                const T part = dot(d.n_features, q, qj);
+                const T *qj = basis + j * p;
+                const T part = dot(p, q, qj);
                 r[j] += part;
-                for (index_t f = 0; f < d.n_features; ++f) q[f] -= part * qj[f];
+                for (index_t f = 0; f < p; ++f) q[f] -= part * qj[f];
             }
-        return dot(d.n_features, q, q);
+            left = dot(p, q, q);
+        }
+        return left;
     }
     static constexpr bool kHasBasis = true;
     static constexpr double kDoubtfulPivot = kDoubtfulPivotFree<T>;
@@ -45,11 +55,12 @@ struct GramFreeSignal {
     }
 };
 
-template <class T, class Choice>
+template <class T, class Choice, bool Masked>
 struct GramFreeMethod {
     using Signal = GramFreeSignal<T>;
+    static constexpr bool kMasked = Masked;
     static constexpr index_t kBlockBytes = 48 << 20;  // a large block saves passes over the dictionary
-    static constexpr index_t kBlockTiles = 32;
+    static constexpr index_t kBlockTiles = Masked ? 8 : 32;
     T *directions;  // (block, n_features): the newest row of Q of every signal still at work
     T *rows;        // (block, stride)
 
@@ -74,11 +85,13 @@ struct GramFreeMethod {
     // Updates the correlations and remaining norms with a new row of P.
     static void absorb(const Dictionary<T> &d, const T *row, Coding<T, Choice> &coding) {
         const T z = coding.support->projection[coding.support->size - 1];
+        const T *stretch = coding.support->mask.stretch;
         Choice choice;
         for (index_t i = 0; i < d.stride; i += kPanelWidth<T>)
             for (int v = 0; v < kTileVectors; ++v) {
                 const index_t column = i + v * kLanes<T>;
-                const vec<T> p = load(row + column);
+                vec<T> p = load(row + column);
+                if constexpr (Masked) p *= load(stretch + column);
                 const vec<T> rest = load(coding.a + column) - z * p;
                 store(coding.a + column, rest);
                 vec<T> norm = {};
@@ -91,6 +104,11 @@ struct GramFreeMethod {
         coding.choice = choice;
     }
 };
+
+template <class T, class Choice>
+using CompleteMethod = GramFreeMethod<T, Choice, false>;
+template <class T, class Choice>
+using MaskedFreeMethod = GramFreeMethod<T, Choice, true>;
 
 }  // namespace
 }  // namespace coupledict::COUPLEDICT_LEVEL

@@ -11,9 +11,10 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> kTable = {
-    kPanelWidth<T>, pack<T>,           gram_rows<T>,      gram_scratch<T>,
-    encode<T>,      encode_scratch<T>, encode_support<T>, encode_support_scratch<T>,
-    accumulate<T>,  sweep<T>,          sequential<T>,
+    kPanelWidth<T>, pack<T>,           gram_rows<T>,        gram_scratch<T>,
+    encode<T>,      encode_scratch<T>, encode_support<T>,   encode_support_scratch<T>,
+    accumulate<T>,  fill_missing<T>,   accumulate_known<T>, sweep<T>,
+    sequential<T>,
 };
 
 }  // namespace

@@ -18,8 +18,9 @@ enum Status : std::uint8_t {
     kDependent = 3,  // what is left correlates only with atoms that depend on those chosen
     kZero = 4,       // the signal is zero
     kDoubtful = 5,   // not coded: rounding errors may be large here, and the careful method must do it
-    kNotFinite = 6,  // the signal holds NaN or infinity, and was not coded
-    kOverflow = 7,   // a coefficient does not fit the number type
+    kUnknown = 6,    // no entry of the signal is known
+    kNotFinite = 7,  // the signal holds NaN or infinity, and was not coded
+    kOverflow = 8,   // a coefficient does not fit the number type
 };
 
 // One view of a chunk of signals, as it lies in memory; strides are counted in elements and may be negative.
@@ -38,6 +39,8 @@ struct Dictionary {
     index_t stride;       // n_atoms rounded up to whole panels; the padding atoms are zero
     const T *panels;      // stride / panel_width panels of (n_features, panel_width)
     const T *gram;        // (n_atoms, stride), or null: rows are then computed when they are needed
+    const T *squares;     // the panels with every entry squared, or null; masked signals need them,
+    const T *rows;        // and the atoms one after the other, or null
     const double *norms;  // of the atoms before they were normalised
     bool ordinary_norms;  // division by any norm neither overflows nor underflows
 };
@@ -53,6 +56,7 @@ struct Limits {
     Pursuit pursuit;
     Method method;
     bool narrow;  // kCareful: the signals are float32, and coefficients are rounded to float32
+    bool masked;  // NaN stands for a missing entry
 };
 
 // Results of one chunk. `indices` and `values` are written without gaps, in the order of the signals.
@@ -112,6 +116,14 @@ struct Kernels {
     void (*accumulate)(index_t n, index_t n_views, const View<T> *views, const std::int32_t *counts,
                        const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a,
                        T *b, index_t *uses);
+
+    // For views with missing entries, NaN: `fill_missing` writes them to filled (n, n_features), with the missing ones
+    // taken from codes times atoms; `accumulate_known` adds up the squared coefficients of samples that know a feature.
+    // `row` has n_features numbers.
+    void (*fill_missing)(index_t n, const View<T> &view, const std::int32_t *counts, const std::int32_t *indices,
+                         const T *values, const T *atoms, T *row, T *filled);
+    void (*accumulate_known)(index_t n, const View<T> &view, const std::int32_t *counts, const std::int32_t *indices,
+                             const T *values, T *row, T *sums);
 
     // One sweep over atoms first..last-1 with frozen codes; a is symmetric. Changes atoms (n_atoms, n_features).
     void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);

@@ -27,6 +27,8 @@ template <class T>
 constexpr double kDoubtfulPivotGram = sizeof(T) == 4 ? 3e-4 : 1e-8;
 template <class T>
 constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
+// With at least this left, one round of Gram-Schmidt is enough.
+constexpr double kCleanPivot = 0.1;
 // For the careful method, an atom with less than this left depends on the chosen ones. tests/twins.py has the same.
 constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
 // Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which a signal is
@@ -50,11 +52,19 @@ inline double noise_share(index_t n_features) {
     return Precision<T>::epsilon * (8 + 0.5 * __builtin_sqrt(static_cast<double>(n_features)));
 }
 
+// Of atoms cut down to the known entries of a signal, one whose squared norm is at most this share of the largest is
+// rounding error, and is never chosen. tests/twins.py has the same.
+constexpr double kLeastKnown = 1e-10;
+// Squared norm over the known entries below which the Gram row of an atom is summed over the known features, for the
+// difference of two long sums would lose digits; and below which a signal is doubtful if it chooses the atom.
+constexpr double kShortKnown = 0.25, kDoubtfulKnown = 1e-3;
+
 // What is known about a signal before it is coded.
 struct Arrival {
     double energy;  // squared norm, after scaling
     int exponent;   // the signal was multiplied by 2^-exponent
     bool finite;
+    index_t n_known;  // entries that are not missing
 };
 
 template <class T>
@@ -80,12 +90,12 @@ double largest_magnitude(index_t n, const T *x) {
 template <class T>
 Arrival rescale(index_t n, T *x) {
     for (index_t f = 0; f < n; ++f)
-        if (!__builtin_isfinite(x[f])) return {0, 0, false};
+        if (!__builtin_isfinite(x[f])) return {0, 0, false, n};
     const double top = largest_magnitude(n, x);
-    if (top == 0) return {0, 0, true};
+    if (top == 0) return {0, 0, true, n};
     const int exponent = __builtin_ilogb(top);
     for (index_t f = 0; f < n; ++f) x[f] = static_cast<T>(__builtin_ldexp(static_cast<double>(x[f]), -exponent));
-    return {squared_norm(n, x), exponent, true};
+    return {squared_norm(n, x), exponent, true, n};
 }
 
 // Copies signal `row` of every view to x, side by side.
@@ -103,11 +113,34 @@ void lay_out(index_t n_views, const View<T> *views, index_t row, T *x) {
 }
 
 template <class T>
+Arrival measure(index_t n_features, T *x) {
+    const double energy = squared_norm(n_features, x);
+    if (energy >= Precision<T>::smallest_energy && energy <= Precision<T>::largest_energy)
+        return {energy, 0, true, n_features};
+    return rescale(n_features, x);  // rare; NaN ends up here too
+}
+
+template <class T>
 Arrival arrive(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
     lay_out(n_views, views, row, x);
-    const double energy = squared_norm(n_features, x);
-    if (energy >= Precision<T>::smallest_energy && energy <= Precision<T>::largest_energy) return {energy, 0, true};
-    return rescale(n_features, x);  // rare; NaN ends up here too
+    return measure(n_features, x);
+}
+
+// The same for a signal with missing entries, which become 0. `known` gets 1 for each entry that is not missing, else
+// 0.
+template <class T>
+Arrival arrive_masked(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x, T *known) {
+    lay_out(n_views, views, row, x);
+    index_t n_known = 0;
+    for (index_t f = 0; f < n_features; ++f) {
+        const bool missing = x[f] != x[f];
+        known[f] = missing ? T(0) : T(1);
+        x[f] = missing ? T(0) : x[f];
+        n_known += missing ? 0 : 1;
+    }
+    Arrival arrival = measure(n_features, x);
+    arrival.n_known = n_known;
+    return arrival;
 }
 
 }  // namespace

@@ -86,6 +86,16 @@ inline ivec<T> splat_index(index_t i) {
 inline float square_root(float x) { return __builtin_sqrtf(x); }
 inline double square_root(double x) { return __builtin_sqrt(x); }
 
+// 1 over the square roots; the loop becomes vector instructions.
+template <class T>
+inline vec<T> inverse_root(vec<T> v) {
+    T lanes[kLanes<T>];
+    for (int i = 0; i < kLanes<T>; ++i) lanes[i] = T(1) / square_root(v[i]);
+    vec<T> out;
+    for (int i = 0; i < kLanes<T>; ++i) out[i] = lanes[i];
+    return out;
+}
+
 // Bit i is set where lane i of a equals lane i of b.
 #if defined(__AVX512F__)
 inline unsigned equal_lanes(vec<float> a, vec<float> b) { return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_EQ_OQ); }

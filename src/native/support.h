@@ -6,6 +6,24 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
+// The known entries of a signal with missing ones; null pointers for a signal without.
+template <class T>
+struct Mask {
+    const T *known = nullptr;    // 1 for each entry that is not missing, else 0
+    const T *stretch = nullptr;  // 1 over the norm of each unit atom cut down to these entries; 0 for zero atoms
+    const std::int32_t *features = nullptr;  // the known features, or the missing ones
+    index_t n_features = 0;
+    bool lists_missing = false;
+
+    // Whether so little of atom k is known that the difference of two sums, in place of the sum over its known
+    // entries, may have been too imprecise.
+    bool is_doubtful(index_t k) const {
+        return lists_missing && stretch[k] * stretch[k] * static_cast<T>(kDoubtfulKnown) > 1;
+    }
+    // The factor that brings unit atom k, cut down to the known entries, to norm 1.
+    T stretch_of(index_t k) const { return stretch ? stretch[k] : T(1); }
+};
+
 // The chosen atoms are D_S = R Q with R lower triangular and the rows of Q orthonormal; the projection of the signal on
 // them is sum_j z_j q_j, so the coefficients solve c R = z.
 template <class T>
@@ -22,6 +40,7 @@ struct Support {
     bool any_barred;
     std::int32_t *slot;  // atom -> place in `atoms`, where chosen
     index_t n_words;
+    Mask<T> mask;
 
     Support(Arena &arena, index_t n_atoms, index_t limit)
         : size(0), stride(round_up(limit, kLanes<T>)), n_words((n_atoms + 63) / 64) {
@@ -77,7 +96,7 @@ struct Support {
     void solve_narrow(const Dictionary<T> &d, int exponent) {
         for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
         for (index_t i = size - 1; i >= 0; --i) {
-            const double norm = d.norms[atoms[i]];
+            const double norm = d.norms[atoms[i]] / static_cast<double>(mask.stretch_of(atoms[i]));
             T c = coefficients[i] * inverse_diagonal[i];
             const float written = static_cast<float>(__builtin_ldexp(static_cast<double>(c) / norm, exponent));
             if (norm > 0 && __builtin_isfinite(written))
@@ -99,10 +118,12 @@ struct Support {
         constexpr index_t width = kPanelWidth<T>;
         for (index_t f = 0; f < d.n_features; ++f) residual[f] = static_cast<double>(x[f]);
         for (index_t j = 0; j < size; ++j) {
-            const double c = static_cast<double>(coefficients[j]);
+            const double c = static_cast<double>(coefficients[j]) * static_cast<double>(mask.stretch_of(atoms[j]));
             const T *atom = d.panels + atoms[j] / width * d.n_features * width + atoms[j] % width;
             for (index_t f = 0; f < d.n_features; ++f) residual[f] -= c * static_cast<double>(atom[f * width]);
         }
+        if (mask.known)
+            for (index_t f = 0; f < d.n_features; ++f) residual[f] *= static_cast<double>(mask.known[f]);
         return squared_norm(d.n_features, residual);
     }
 };
@@ -143,16 +164,16 @@ index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, b
     for (index_t w = 0; w < s.n_words; ++w)
         for (std::uint64_t bits = s.chosen[w]; bits; bits &= bits - 1) {
             const index_t k = w * 64 + __builtin_ctzll(bits);
-            const T c = s.coefficients[s.slot[k]];
+            const double c = static_cast<double>(s.coefficients[s.slot[k]]) * static_cast<double>(s.mask.stretch_of(k));
             indices[n] = static_cast<std::int32_t>(k);
             if (d.norms[k] == 0) {
                 values[n] = 0;  // an atom that is zero in this view, taken because of another view
             } else if (plain) {
-                values[n] = static_cast<T>(static_cast<double>(c) / d.norms[k]);
+                values[n] = static_cast<T>(c / d.norms[k]);
             } else {
                 int norm_exponent;
                 const double norm = __builtin_frexp(d.norms[k], &norm_exponent);
-                values[n] = static_cast<T>(__builtin_ldexp(static_cast<double>(c) / norm, exponent - norm_exponent));
+                values[n] = static_cast<T>(__builtin_ldexp(c / norm, exponent - norm_exponent));
             }
             if (!__builtin_isfinite(narrow ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
             ++n;

@@ -30,6 +30,40 @@ void accumulate(index_t n, index_t n_views, const View<T> *views, const std::int
     }
 }
 
+// Copies signals and fills in their missing entries, NaN, with what the codes say.
+template <class T>
+void fill_missing(index_t n, const View<T> &view, const std::int32_t *counts, const std::int32_t *indices,
+                  const T *values, const T *atoms, T *rebuilt, T *filled) {
+    const index_t p = view.n_features;
+    for (index_t i = 0; i < n; ++i, filled += p) {
+        lay_out(1, &view, i, filled);
+        index_t n_missing = 0;
+        for (index_t f = 0; f < p; ++f) n_missing += filled[f] != filled[f] ? 1 : 0;
+        if (n_missing > 0) {
+            for (index_t f = 0; f < p; ++f) rebuilt[f] = 0;
+            for (index_t j = 0; j < counts[i]; ++j) add_scaled(p, values[j], atoms + indices[j] * p, rebuilt);
+            for (index_t f = 0; f < p; ++f) filled[f] = filled[f] != filled[f] ? rebuilt[f] : filled[f];
+        }
+        indices += counts[i];
+        values += counts[i];
+    }
+}
+
+// Adds, for each atom and feature, the squared coefficients of the samples that know this feature to `sums`
+// (n_atoms, n_features).
+template <class T>
+void accumulate_known(index_t n, const View<T> &view, const std::int32_t *counts, const std::int32_t *indices,
+                      const T *values, T *known, T *sums) {
+    const index_t p = view.n_features;
+    for (index_t i = 0; i < n; ++i) {
+        lay_out(1, &view, i, known);
+        for (index_t f = 0; f < p; ++f) known[f] = known[f] == known[f] ? T(1) : T(0);
+        for (index_t j = 0; j < counts[i]; ++j) add_scaled(p, values[j] * values[j], known, sums + indices[j] * p);
+        indices += counts[i];
+        values += counts[i];
+    }
+}
+
 // Writes `fresh`, normalised, to `atom`. A view in which it vanishes keeps its old atom, because it has no direction
 // there, unless norms are joint. Returns false, and changes nothing, where it vanishes altogether.
 template <class T>

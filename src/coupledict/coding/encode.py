@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, common_dtype
-from ..foundation.checks import check_weights
+from ..foundation.checks import check_choice, check_weights
+from ..foundation.missing import Missing, may_miss
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_names
 from ..parallel.jobs import count_jobs
-from .coder import Recipe, warn_if_unreached
+from .coder import warn_if_unknown, warn_if_unreached
+from .making import make_coder
 from .passes import encode
+from .recipe import Recipe
 from .rule import CodingRule, Pursuit
 from .samples import Samples
 
@@ -42,9 +45,12 @@ def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewLis
 
 
 def match_views(
-    X: object, dictionaries: Sequence[Array | None], *, single: bool, name: str = "X"
-) -> tuple[list[int], list[Array]]:
-    """Return the numbers and arrays of the views that are present in X, checked against the dictionaries."""
+    X: object, dictionaries: Sequence[Array | None], *, single: bool, name: str = "X", missing: Missing = "error"
+) -> tuple[list[int], list[Array], bool]:
+    """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
+
+    The last result is whether entries may be missing: because `missing` says so, or the views themselves.
+    """
     views = check_views(X, name, single=single)
     if len(views) != len(dictionaries):
         raise ValueError(
@@ -55,6 +61,7 @@ def match_views(
     if not present:
         raise ValueError(f"Expected at least one view in {name}, got only None.")
     arrays: list[Array] = []
+    labels: list[str] = []
     for v in present:
         view, d, label = views[v], dictionaries[v], name if single else f"{name}[{v}]"
         assert view is not None
@@ -70,7 +77,9 @@ def match_views(
                 f" {view.shape[0]} ({label})."
             )
         arrays.append(view)
-    return present, arrays
+        labels.append(label)
+    given: Any = [X] if single else list_views(X)
+    return present, arrays, may_miss([given[v] for v in present], arrays, labels, missing)
 
 
 def sparse_encode(
@@ -81,6 +90,7 @@ def sparse_encode(
     tol: float | None = None,
     pursuit: Pursuit = "omp",
     alpha: float | None = None,
+    missing: Missing = "error",
     view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
     n_jobs: int | None = None,
 ) -> csr_array:
@@ -117,6 +127,12 @@ def sparse_encode(
     alpha : float, optional
         Penalty of ``pursuit="lasso"``: codes minimise
         ``0.5 * sum_v view_weights[v] * ||x_v - c D_v||^2 + alpha * ||c||_1``, with the atoms as given, not normalised.
+    missing : {"error", "nan"}, default="error"
+        ``"nan"``: NaN in `X` stands for a missing entry, and a row of NaN in a view for an absent view. Each sample is
+        coded as if it had its known entries alone: residuals, norms of atoms and `tol` count these. A sample gets at
+        most as many atoms as it has known entries, and one without any gets none, with a warning. ``"error"``: NaN is
+        an error. Entries that a masked array, or a nullable column of a table, marks as missing are always accepted;
+        infinity never is.
     view_weights : list of float, optional
         Non-negative weight of each view in the sum; 1 for every view if left out. A view of weight 0 counts as absent.
     n_jobs : int, optional
@@ -132,12 +148,15 @@ def sparse_encode(
     Raises
     ------
     ValueError, TypeError
-        For arguments that do not fit together, NaN or infinity; the message names the argument.
+        For arguments that do not fit together, infinity, or NaN without ``missing="nan"``; the message names the
+        argument.
 
     Warns
     -----
     ConvergenceWarning
         If samples cannot reach `tol`, because their residual is orthogonal to all atoms.
+    UserWarning
+        If no entry of a sample is known.
 
     Notes
     -----
@@ -169,10 +188,17 @@ def sparse_encode(
     array([[3., 0.]])
     >>> sparse_encode([views[0], None], dictionaries, n_nonzero_coefs=1).toarray()
     array([[3., 0.]])
+
+    A sample with a missing entry:
+
+    >>> sparse_encode([[1.0, np.nan, 2.0]], [[1.0, 1.0, 2.0], [0.0, 1.0, 0.0]], missing="nan").toarray()
+    array([[1., 0.]])
     """
+    check_choice(missing, "missing", get_args(Missing))
     rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha)
     dictionaries, single = check_dictionaries(dictionary)
-    present, views = match_views(list_views(X, view_names(dictionary)), dictionaries, single=single)
+    given = list_views(X, view_names(dictionary))
+    present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing)
     weights = check_weights(view_weights, len(dictionaries))[present]
     if not weights.any():
         raise ValueError("Expected a positive weight for at least one of the given views, got only zeros.")
@@ -181,7 +207,9 @@ def sparse_encode(
     views = [views[i] for i in kept]
     dtype = common_dtype([*views, *chosen])
     threads = count_jobs(n_jobs)
-    coder = Recipe(chosen, weights[kept], dtype, rule, views[0].shape[0]).coder(threads)
-    coded = encode(coder, Samples(views, dtype), threads)
+    coder = make_coder(Recipe(chosen, weights[kept], dtype, rule, views[0].shape[0], incomplete), threads)
+    names = None if single else tuple(f"X[{present[i]}]" for i in kept)
+    coded = encode(coder, Samples(views, dtype, names=names, missing=incomplete), threads)
     warn_if_unreached(coder.count_unreached(coded), coded.status.size, coder.tol)
+    warn_if_unknown(coded)
     return coded.as_csr(coder.n_atoms)[0]

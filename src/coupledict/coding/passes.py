@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..foundation.arrays import Array, Floats
 from ..kernels import _native
@@ -20,6 +19,7 @@ from ..parallel.cancel import CancelToken
 from ..parallel.jobs import MAX_CHUNK, cut
 from ..parallel.ordered import in_order
 from .coder import Coder, Scratch, Workspaces
+from .filling import Filler, add_known
 from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
 from .samples import Samples
 
@@ -73,20 +73,21 @@ class _ChunkSums:
     energy: float
     n_nonzeros: int
     view_energy: Floats
-    worst: npt.NDArray[np.int64]
-    worst_energy: Floats
+    known_energy: Floats
+    worst: WorstSamples
 
 
 class _Accumulators:
     """Sums of one chunk, in the number type of the samples; reused from chunk to chunk."""
 
-    def __init__(self, n_atoms: int, widths: list[int], dtype: np.dtype[Any]) -> None:
+    def __init__(self, n_atoms: int, widths: list[int], dtype: np.dtype[Any], *, missing: bool) -> None:
         self.a = [np.empty((n_atoms, n_atoms), dtype) for _ in widths]
         self.b = [np.empty((n_atoms, width), dtype) for width in widths]
+        self.known = [np.empty((n_atoms, width), dtype) for width in widths] if missing else []
         self.uses = np.empty(n_atoms, np.int64)
 
     def clear(self) -> None:
-        for array in (*self.a, *self.b, self.uses):
+        for array in (*self.a, *self.b, *self.known, self.uses):
             array.fill(0)
 
     def add(
@@ -116,25 +117,41 @@ class _Accumulators:
             first = last
 
 
+@dataclass(frozen=True)
+class Targets:
+    """Views that codes are to explain, where they are not the views that are coded.
+
+    Attributes
+    ----------
+    samples : Samples
+        Other views of the same samples.
+    filler : Filler or None
+        Fills in their missing entries; None if there are none.
+    """
+
+    samples: Samples
+    filler: Filler | None = None
+
+
 def sum_codes(
     coder: Coder,
     samples: Samples,
     n_jobs: int,
     *,
     n_worst: int = 0,
-    targets: Samples | None = None,
+    targets: Targets | None = None,
     cancel: CancelToken | None = None,
 ) -> PassSums:
     """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
 
-    With `targets`, other views of the same samples, X in B = C^T X are these views, all in one group. The size of the
-    chunks does not depend on `n_jobs`, and their sums are added in order: the result is the same to the last bit for
-    any number of threads. Memory: the sums of a few chunks per thread. `cancel` is the token of the outer work, if
-    there is any.
+    With `targets`, X in B = C^T X are these views, all in one group. The size of the chunks does not depend on
+    `n_jobs`, and their sums are added in order: the result is the same to the last bit for any number of threads.
+    Memory: the sums of a few chunks per thread. `cancel` is the token of the outer work, if there is any.
     """
     n, n_atoms = len(samples), coder.n_atoms
-    explained = samples if targets is None else targets
-    groups = coder.groups if targets is None else [list(range(len(targets.views)))]
+    explained = samples if targets is None else targets.samples
+    groups = coder.groups if targets is None else [list(range(len(explained.views)))]
+    filler = coder.filler if targets is None else targets.filler
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
     rows = coder.chunk_rows or int(np.clip(n // CHUNKS, max(512, 2 * n_atoms), MAX_CHUNK))
     chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
@@ -150,40 +167,49 @@ def sum_codes(
         codes = coder.encode_rows(views, Scratch(workspace, cancel, energy, status))
         samples.check_status(start, status)
         if targets is not None:
-            views = targets.read(start, end)
+            views = explained.read(start, end)
         try:
             own = idle.pop()
         except IndexError:
-            own = _Accumulators(n_atoms, widths, coder.dtype)
+            own = _Accumulators(n_atoms, widths, coder.dtype, missing=filler is not None)
         own.clear()
+        known_energy = None
+        if filler is not None:
+            known_energy = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
+            add_known(views, codes, own.known[0])
+            views = filler.fill(views, codes)
         for g, group in enumerate(groups):
             own.add(g, [views[v] for v in group], codes, workspace, cancel)
         workspaces.take_back(workspace)
-        worst = np.argsort(-energy, kind="stable")[:n_worst] if n_worst else np.empty(0, np.int64)
+        worst = WorstSamples.none()
+        if n_worst:
+            rows = np.argsort(-energy, kind="stable")[:n_worst]
+            worst = WorstSamples(n_worst, energy[rows], [view[rows] for view in views])
         sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
-        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, start + worst, energy[worst])
+        known_energy = sizes if known_energy is None else known_energy
+        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, known_energy, worst)
 
     a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
     b = [np.zeros((n_atoms, width)) for width in widths]
-    total = PassSums(n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(len(explained.views)), WorstSamples.none())
-    worst: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
-    worst_energy: list[Floats] = [np.empty(0)]
+    known = [np.zeros((n_atoms, width)) if filler is not None else None for width in widths]
+    worst = WorstSamples.of(n_worst, [view.shape[1] for view in samples.views], coder.dtype)
+    n_views = len(explained.views)
+    total = PassSums(n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(n_views), np.zeros(n_views), worst)
     for found in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
         for g in range(len(widths)):
             a[g] += found.own.a[g]
             b[g] += found.own.b[g]
+        for sums, part in zip(known, found.own.known, strict=False):
+            if sums is not None:
+                sums += part
         total.uses += found.own.uses
         idle.append(found.own)
         total.energy += found.energy
         total.n_nonzeros += found.n_nonzeros
         total.view_energy += found.view_energy
-        worst.append(found.worst)
-        worst_energy.append(found.worst_energy)
+        total.known_energy += found.known_energy
+        total.worst = total.worst.merge(found.worst)
     for matrix in a:  # the kernel fills only the upper triangle
         matrix += np.triu(matrix, 1).T
-    total.sums = [Sums(*pair) for pair in zip(a, b, strict=True)]
-    if n_worst:
-        energies = np.concatenate(worst_energy)
-        chosen = np.argsort(-energies, kind="stable")[:n_worst]
-        total.worst = WorstSamples(n_worst, energies[chosen], samples.rows(np.concatenate(worst)[chosen]))
+    total.sums = [Sums(*parts) for parts in zip(a, b, known, strict=True)]
     return total

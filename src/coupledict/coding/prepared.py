@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats
 from ..parallel.cancel import CancelToken
-from .coder import Recipe
+from .making import make_coder
 from .passes import encode
+from .recipe import Recipe
 from .rule import CodingRule
 from .samples import Samples
 
@@ -47,7 +48,7 @@ class PreparedCoder:
         n_jobs: int = 1,
     ) -> None:
         weights = np.ones(len(dictionaries)) if weights is None else weights
-        self._coder = Recipe(list(dictionaries), weights, np.dtype(dtype), rule, n_samples).coder(n_jobs)
+        self._coder = make_coder(Recipe(list(dictionaries), weights, np.dtype(dtype), rule, n_samples), n_jobs)
 
     def encode(self, views: Sequence[Array], n_jobs: int = 1, cancel: CancelToken | None = None) -> csr_array:
         """Return the codes of samples; the arrays must have been checked."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,10 @@ class Coded:
     energy: Floats
     status: npt.NDArray[np.uint8]
 
+    def as_chunk(self) -> ChunkCodes:
+        """Return the same codes as those of one chunk."""
+        return ChunkCodes(np.diff(self.indptr).astype(np.int32), self.indices, self.values)
+
     def as_csr(self, n_components: int) -> list[csr_array]:
         """Return CSR arrays, one for each group of views, flagged as having sorted and unique indices."""
         index_dtype = np.int32 if max(self.indices.size, n_components) <= np.iinfo(np.int32).max else np.int64
@@ -86,10 +91,15 @@ class Coded:
 
 @dataclass(frozen=True)
 class Sums:
-    """A = C^T C and B = C^T X of one group of views; X and B have the views side by side."""
+    """A = C^T C and B = C^T X of one group of views; X and B have the views side by side.
+
+    Missing entries of X are filled in with what the codes say. Then `known` has, for each atom and feature, the sum of
+    the squared coefficients of the samples that know this feature: the part of the diagonal of A that data stands for.
+    """
 
     a: Floats
     b: Floats
+    known: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,11 @@ class WorstSamples:
     def none(cls) -> WorstSamples:
         """Return an empty set, for passes that keep no samples."""
         return cls(0, np.empty(0), [])
+
+    @classmethod
+    def of(cls, limit: int, widths: Sequence[int], dtype: np.dtype[Any]) -> WorstSamples:
+        """Return an empty set for at most `limit` samples."""
+        return cls(limit, np.empty(0), [np.empty((0, width), dtype) for width in widths])
 
     def merge(self, other: WorstSamples) -> WorstSamples:
         """Return the worst samples of both; of equal residuals, those of `self` come first."""
@@ -130,7 +145,9 @@ class PassSums:
         Weighted squared residual of all samples.
     n_nonzeros : int
     view_energy : array of shape (n_views,)
-        Squared norm of the samples of each view.
+        Squared norm of the samples of each view, missing entries filled in.
+    known_energy : array of shape (n_views,)
+        The same over the known entries alone.
     worst : WorstSamples
     """
 
@@ -140,6 +157,7 @@ class PassSums:
     energy: float
     n_nonzeros: int
     view_energy: Floats
+    known_energy: Floats
     worst: WorstSamples
 
     def __iadd__(self, other: PassSums) -> Self:
@@ -147,13 +165,30 @@ class PassSums:
         for mine, theirs in zip(self.sums, other.sums, strict=True):
             mine.a.__iadd__(theirs.a)
             mine.b.__iadd__(theirs.b)
+            if mine.known is not None and theirs.known is not None:
+                mine.known.__iadd__(theirs.known)
         self.n_samples += other.n_samples
         self.uses += other.uses
         self.energy += other.energy
         self.n_nonzeros += other.n_nonzeros
         self.view_energy += other.view_energy
+        self.known_energy += other.known_energy
         self.worst = self.worst.merge(other.worst)
         return self
+
+    def estimate_complete(self, g: int, atoms: Floats) -> Sums:
+        """Return the sums of group g as they would be if nothing were missing, estimated from the known entries.
+
+        Missing entries were filled in with codes times `atoms`, so they have no residual, and C^T (X - C D) is that of
+        the known entries alone. It is divided by the share of the squared coefficients that stands for known entries,
+        for each atom and feature. Without this, atoms that update from the sums would move by that share of the way.
+        """
+        sums = self.sums[g]
+        if sums.known is None:
+            return sums
+        explained = sums.a @ atoms
+        share = known_share(sums.known, np.diag(sums.a), self.uses)
+        return Sums(sums.a, explained + (sums.b - explained) / share)
 
     def check_finite(self) -> PassSums:
         """Return self; raise if the sums have overflowed."""
@@ -163,3 +198,15 @@ class PassSums:
                 " as float64."
             )
         return self
+
+
+TRUSTED_USES = 8  # the share of an atom that fewer samples use is drawn towards that of all atoms
+LEAST_SHARE = 0.02
+
+
+def known_share(known: Floats, total: Floats, uses: npt.NDArray[np.int64]) -> Floats:
+    """Return the share of the squared coefficients that stands for known entries, for each atom and feature."""
+    overall = known.sum(axis=0) / max(float(total.sum()), np.finfo(np.float64).tiny)
+    own = known / np.where(total > 0, total, 1)[:, None]
+    trust = (uses / (uses + TRUSTED_USES))[:, None]
+    return np.asarray(np.clip(trust * own + (1 - trust) * overall, LEAST_SHARE, 1.0))

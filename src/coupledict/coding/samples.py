@@ -46,12 +46,18 @@ class Samples:
         None means all rows, in their own order.
     origin : Piece or None
         Which rows of which block these are, for error messages.
+    names : tuple of str, or None
+        Names of the views, for error messages; None for a single view.
+    missing : bool
+        Whether NaN stands for a missing entry.
     """
 
     views: list[Array]
     dtype: np.dtype[Any]
     order: RowOrder | None = None
     origin: Piece | None = None
+    names: tuple[str, ...] | None = None
+    missing: bool = False
 
     def __len__(self) -> int:
         return int(self.views[0].shape[0]) if self.order is None else self.order.size
@@ -79,10 +85,11 @@ class Samples:
         row = int(np.argmax(status >= _native.NOT_FINITE))
         name = f"sample {self.number(start + row)}"
         if self.origin is not None:
-            check_finite(self.views, self.origin)
+            check_finite(self.views, self.origin, self.names, missing=self.missing)
             name = f"row {self.origin.start + start + row} of chunk {self.origin.block}"
         if status[row] == _native.NOT_FINITE:
-            raise ValueError(f"Expected X to be finite, got NaN or infinity in {name}. Remove or impute such samples.")
+            number = self.number(start + row)
+            raise not_finite([view[number] for view in self.views], name, self.names, missing=self.missing)
         raise ValueError(
             f"The coefficients of {name} exceed the range of {self.dtype}."
             " Bring X and the dictionary to comparable scales."
@@ -100,13 +107,40 @@ def _gather(view: Array, rows: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> A
     return gathered
 
 
-def check_finite(views: Sequence[Array], piece: Piece) -> None:
-    """Raise for rows with NaN or infinity, naming the chunk and the rows."""
-    bad = np.logical_or.reduce([~np.isfinite(view).all(axis=1) for view in views])
-    rows = np.flatnonzero(bad) + piece.start
-    if rows.size:
-        named = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
-        raise ValueError(
-            f"Expected X to be finite, got NaN or infinity in chunk {piece.block}, rows {named} of that chunk."
-            " Remove or impute such samples."
-        )
+def not_finite(
+    rows: Sequence[Array], name: str, views: Sequence[str] | None = None, *, missing: bool = False
+) -> ValueError:
+    """Return the error for samples with NaN or infinity, where one is not allowed.
+
+    Parameters
+    ----------
+    rows : list of arrays
+        The bad samples, one array for each view.
+    name : str
+        What to call them.
+    views : list of str, optional
+        Names of the views; not for a single view.
+    missing : bool
+        Whether NaN is allowed.
+    """
+    bad = [np.isinf(row) if missing else ~np.isfinite(row) for row in rows]
+    place = next((v for v, entries in enumerate(bad) if entries.any()), 0)
+    what = "NaN" if np.isnan(rows[place]).any() and not missing else "infinity"
+    where = name if views is None else f"{views[place]}, {name}"
+    remedy = "Remove such samples, or replace the infinite entries by numbers."
+    if what == "NaN":
+        remedy = "If NaN stands for a missing entry, use missing='nan'; otherwise remove or impute such samples."
+    return ValueError(f"Expected X to be finite, got {what} in {where}. {remedy}")
+
+
+def check_finite(
+    views: Sequence[Array], piece: Piece, names: Sequence[str] | None = None, *, missing: bool = False
+) -> None:
+    """Raise for rows with NaN, unless it is allowed, or infinity, naming the view, the chunk and the rows."""
+    for v, view in enumerate(views):
+        bad = (np.isinf(view) if missing else ~np.isfinite(view)).any(axis=1)
+        rows = np.flatnonzero(bad) + piece.start
+        if rows.size:
+            named = ", ".join(map(str, rows[:5])) + (f" and {rows.size - 5} more" if rows.size > 5 else "")
+            name = f"chunk {piece.block}, rows {named} of that chunk"
+            raise not_finite([view[bad]], name, None if names is None else [names[v]], missing=missing)

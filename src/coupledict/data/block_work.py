@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from ..coding.coder import Coder
-from ..coding.passes import encode, sum_codes
+from ..coding.passes import Targets, encode, sum_codes
 from ..coding.results import PassSums
 from ..coding.samples import Piece, Samples, check_finite
 from ..foundation.arrays import Array, Floats, largest_number
@@ -28,7 +28,8 @@ class Wanted:
     sources : list of int, or None
         Which views to code, as positions among the views that are present; None means all.
     targets : list of int, or None
-        Which views are X in B = C^T X, as such positions, all in one group; None means those that are coded.
+        Which views are X in B = C^T X, as such positions, all in one group; None means those that are coded. If entries
+        may be missing, the recipe has their dictionaries.
     """
 
     n_worst: int = 0
@@ -37,6 +38,8 @@ class Wanted:
 
 
 EVERYTHING = Wanted()
+#: Names of the views of a block, for error messages; None for a single view.
+Names: TypeAlias = Sequence[str] | None
 
 
 @dataclass
@@ -55,12 +58,21 @@ def block_largest(views: Sequence[Array]) -> Largest:
     return Largest(largest_number(views))
 
 
-def block_energies(views: Sequence[Array], piece: Piece) -> Floats:
-    """Return the squared norm of the rows of a block, for each view."""
+def block_energies(views: Sequence[Array], piece: Piece, names: Names = None, *, missing: bool) -> Floats:
+    """Return, for each view, the squared norm of the rows of a block and the number of known entries."""
     energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+    known = np.array([float(view.size) for view in views])
     if not np.isfinite(energies).all():
-        check_finite(views, piece)
-    return energies
+        check_finite(views, piece, names, missing=missing)
+        energies = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
+        known = np.array([float(np.count_nonzero(~np.isnan(view))) for view in views])
+    return np.stack([energies, known])
+
+
+def mean_energies(sums: Floats, widths: Sequence[int]) -> list[float]:
+    """Return the mean squared norm of complete samples, for each view, from sums over all blocks."""
+    energies, known = sums
+    return [float(e) / max(float(n) / width, 1.0) for e, n, width in zip(energies, known, widths, strict=True)]
 
 
 def block_draw(views: Sequence[Array], piece: Piece, count: int, seed: int) -> list[Array]:
@@ -70,20 +82,42 @@ def block_draw(views: Sequence[Array], piece: Piece, count: int, seed: int) -> l
     return [np.asarray(view[chosen], np.float64) for view in views]
 
 
+def _samples(
+    coder: Coder, views: Sequence[Array], piece: Piece, dtype: np.dtype[Any], sources: Sequence[int], names: Names
+) -> Samples:
+    named = None if names is None else tuple(names[v] for v in sources)
+    chosen = [views[v] for v in sources]
+    return Samples(chosen, dtype, origin=piece, names=named, missing=coder.filler is not None)
+
+
 def block_sums(
-    coder: Coder, views: Sequence[Array], piece: Piece, dtype: np.dtype[Any], threads: Threads, wanted: Wanted
+    coder: Coder,
+    views: Sequence[Array],
+    piece: Piece,
+    dtype: np.dtype[Any],
+    threads: Threads,
+    wanted: Wanted,
+    names: Names = None,
 ) -> PassSums:
     """Return what a block adds to the sums of a pass."""
-    chosen = list(views) if wanted.sources is None else [views[v] for v in wanted.sources]
-    explained = None if wanted.targets is None else Samples([views[v] for v in wanted.targets], dtype)
-    samples = Samples(chosen, dtype, origin=piece)
+    sources = list(range(len(views))) if wanted.sources is None else wanted.sources
+    explained = None
+    if wanted.targets is not None:
+        explained = Targets(Samples([views[v] for v in wanted.targets], dtype), coder.target_filler)
+    samples = _samples(coder, views, piece, dtype, sources, names)
     return sum_codes(coder, samples, threads.count, n_worst=wanted.n_worst, targets=explained, cancel=threads.cancel)
 
 
 def block_codes(
-    coder: Coder, views: Sequence[Array], piece: Piece, dtype: np.dtype[Any], threads: Threads, sources: Sequence[int]
+    coder: Coder,
+    views: Sequence[Array],
+    piece: Piece,
+    dtype: np.dtype[Any],
+    threads: Threads,
+    sources: Sequence[int],
+    names: Names = None,
 ) -> tuple[list[csr_array], int]:
     """Return the codes of a block, one array for each group of views, and how many samples did not reach tol."""
-    samples = Samples([views[v] for v in sources], dtype, origin=piece)
+    samples = _samples(coder, views, piece, dtype, sources, names)
     coded = encode(coder, samples, threads.count, cancel=threads.cancel)
     return coded.as_csr(coder.n_atoms), coder.count_unreached(coded)

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from ..coding.coder import Recipe, warn_if_unreached
+from ..coding.coder import warn_if_unreached
+from ..coding.making import make_coder
+from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.samples import Piece
 from ..files.codes import CodeFile, code_writer, open_codes
-from ..foundation.arrays import Array, multiply
+from ..foundation.arrays import Array, Floats, multiply
 from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads
 from ..parallel.ordered import in_order
-from .block_work import EVERYTHING, Largest, Wanted, block_codes, block_draw, block_energies, block_largest, block_sums
+from .block_work import (
+    EVERYTHING,
+    Largest,
+    Wanted,
+    block_codes,
+    block_draw,
+    block_energies,
+    block_largest,
+    block_sums,
+    mean_energies,
+)
 from .blocks import Blocks, Loaded
-from .interface import Data, Portion
+from .interface import Data, Decode, Portion
 from .order import Order
 from .pieces import mix_drawn, plan_draw, spread
 from .tree import TreeSum
@@ -37,7 +49,7 @@ class Blocked(Data):
         self.n_samples = blocks.n_samples
         self.present, self.n_views = blocks.present, blocks.n_views
         self.widths, self.dtype = blocks.widths, blocks.dtype
-        self.view_names = blocks.view_names
+        self.view_names, self.missing = blocks.view_names, blocks.missing
 
     def largest(self, threads: Threads) -> float:
         """Return the largest absolute value of all samples; reads all blocks unless it is known already."""
@@ -52,11 +64,13 @@ class Blocked(Data):
     def mean_energies(self, threads: Threads) -> list[float]:
         """Return the mean squared norm of the samples of each view; reads all blocks."""
         tree = TreeSum()
-        for energies in self._each(
-            lambda piece, views, inner: block_energies(views, piece), self._filled(None), threads
-        ):
+
+        def work(piece: Piece, views: list[Array], inner: Threads) -> Floats:
+            return block_energies(views, piece, self.names, missing=self.missing)
+
+        for energies in self._each(work, self._filled(None), threads):
             tree.add(energies)
-        return [float(energy) / max(self.n_samples, 1) for energy in tree.total()]
+        return mean_energies(tree.total(), self.widths)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the blocks."""
@@ -76,10 +90,10 @@ class Blocked(Data):
         self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
     ) -> PassSums:
         """Run a pass: each thread reads a block, codes it, and returns its sums."""
-        coder = recipe.coder(threads.count, threads.cancel)
+        coder = make_coder(recipe, threads.count, threads.cancel)
 
         def work(piece: Piece, views: list[Array], inner: Threads) -> PassSums:
-            return block_sums(coder, views, piece, recipe.dtype, inner, wanted)
+            return block_sums(coder, views, piece, recipe.dtype, inner, wanted, self.names)
 
         pieces = self._filled(portion)
         if not pieces:
@@ -98,10 +112,15 @@ class Blocked(Data):
                 own.append(codes)
         return [csr_array(vstack(own, format="csr")) for own in parts]
 
-    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> Array:
-        """Return codes @ atoms, which must fit in memory."""
-        parts = [np.asarray(groups[0] @ atoms) for groups in self._coded(recipe, sources, threads)]
-        return np.concatenate([np.empty((0, atoms.shape[1]), recipe.dtype), *parts])
+    def decoded(
+        self, recipe: Recipe, sources: Sequence[int], decode: Decode, widths: Sequence[int], threads: Threads
+    ) -> list[Array]:
+        """Return what `decode` makes of each block; all of it must fit in memory."""
+        parts = [[np.empty((0, width), recipe.dtype)] for width in widths]
+        for arrays in self._coded(recipe, sources, threads, decode):
+            for own, array in zip(parts, arrays, strict=True):
+                own.append(array)
+        return [np.concatenate(own) for own in parts]
 
     def write_codes(
         self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
@@ -112,12 +131,15 @@ class Blocked(Data):
                 writer.append(groups[0])
         return open_codes(writer.path)
 
-    def _coded(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> Iterator[list[csr_array]]:
-        """Yield the codes of each block, then warn if some did not reach the tolerance."""
-        coder = recipe.coder(threads.count, threads.cancel)
+    def _coded(
+        self, recipe: Recipe, sources: Sequence[int], threads: Threads, decode: Decode | None = None
+    ) -> Iterator[list[Any]]:
+        """Yield the codes of each block, or what `decode` makes of them; then warn if some did not reach tol."""
+        coder = make_coder(recipe, threads.count, threads.cancel)
 
-        def work(piece: Piece, views: list[Array], inner: Threads) -> tuple[list[csr_array], int]:
-            return block_codes(coder, views, piece, recipe.dtype, inner, sources)
+        def work(piece: Piece, views: list[Array], inner: Threads) -> tuple[list[Any], int]:
+            codes, unreached = block_codes(coder, views, piece, recipe.dtype, inner, sources, self.names)
+            return (codes if decode is None else decode(views, codes[0])), unreached
 
         unreached = 0
         for codes, count in self._each(work, self.blocks.whole(), threads):  # empty ones too: part i is block i

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..coding.samples import Piece
 from ..foundation.arrays import Array, common_dtype, largest_number
+from ..foundation.missing import declared_missing
 from ..foundation.views import Views, check_view, list_views, view_names
 
 BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
@@ -43,6 +44,8 @@ class Blocks(ABC):
     largest : float or None
         Largest absolute value of all samples; None if they have not all been read yet.
     view_names : tuple of str, or None
+    missing : bool
+        Whether the samples themselves say that entries are missing, as masked arrays do.
     """
 
     sizes: list[int]
@@ -52,6 +55,7 @@ class Blocks(ABC):
     dtype: np.dtype[Any]
     largest: float | None = None
     view_names: tuple[str, ...] | None = None
+    missing: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -202,6 +206,7 @@ class _Chunks(Blocks):
         parts = [chunk] if self._single else list(chunk)
         present = [v for v, part in enumerate(parts) if part is not None]
         views = [check_view(parts[v], name if self._single else f"{name}[{v}]") for v in present]
+        self.missing = self.missing or any(declared_missing(parts[v]) is not None for v in present)
         if not views:
             raise ValueError(f"Expected {name} to hold at least one view, got none.")
         widths, rows = [view.shape[1] for view in views], [view.shape[0] for view in views]
@@ -341,7 +346,9 @@ def find_blocks(value: Any, *, single: bool, name: str, view_names: Sequence[str
         return None
     given, names = ([value], [name]) if single else (list(value), [f"{name}[{v}]" for v in range(len(value))])
     views = [x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(given, names, strict=True)]
-    return ArrayBlocks(views, names)
+    blocks = ArrayBlocks(views, names)
+    blocks.missing = any(declared_missing(view) is not None for view in given)
+    return blocks
 
 
 def _is_chunk(entry: object, *, single: bool) -> bool:

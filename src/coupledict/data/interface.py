@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..coding.coder import Recipe
+from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.samples import Piece, RowOrder, Samples
 from ..files.codes import CodeFile
@@ -20,6 +20,8 @@ from ..parallel.jobs import Threads
 from .block_work import EVERYTHING, Wanted
 from .order import Order
 
+#: From the views that are present, and codes, to arrays with the same number of rows.
+Decode: TypeAlias = Callable[[Sequence[Array], csr_array], list[Array]]
 #: Samples of one pass, as :meth:`Data.take` gives them.
 Portion: TypeAlias = RowOrder | list[Piece]
 
@@ -38,6 +40,8 @@ class Data(ABC):
         Number type that the samples are coded in.
     all_held : bool
         Whether all samples are in memory at once, so that :meth:`samples` works.
+    missing : bool
+        Whether NaN stands for a missing entry, and a row of NaN for an absent view; otherwise NaN is an error.
     scale : float
         Power of two that the samples are multiplied by as they are read.
     view_names : tuple of str, or None
@@ -51,6 +55,7 @@ class Data(ABC):
     widths: list[int]
     dtype: np.dtype[Any]
     all_held: ClassVar[bool]
+    missing: bool = False
     scale: float = 1.0
     view_names: tuple[str, ...] | None = None
     feature_names: list[Array | None] | None = None
@@ -58,6 +63,11 @@ class Data(ABC):
     def find_scale(self, threads: Threads) -> float:
         """Return the power of two to multiply samples by, so that no sum over them over- or underflows; usually 1."""
         return safe_scale(self.largest(threads), self.dtype)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the views that are present, for error messages; None for a single view."""
+        return tuple(f"X[{v}]" for v in self.present) if self.n_views > 1 else None
 
     @abstractmethod
     def largest(self, threads: Threads) -> float:
@@ -73,7 +83,7 @@ class Data(ABC):
 
     @abstractmethod
     def mean_energies(self, threads: Threads) -> list[float]:
-        """Return the mean squared norm of the samples of each view."""
+        """Return the mean squared norm of the samples of each view, as if none of their entries were missing."""
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
@@ -94,9 +104,12 @@ class Data(ABC):
         """Run a pass over a portion of the samples, or over all; see :func:`coupledict.coding.passes.sum_codes`."""
 
     def energies(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> tuple[float, Floats]:
-        """Return the weighted squared residual of all samples, and the squared norm of each view that is coded."""
+        """Return the weighted squared residual of all samples, and the squared norm of each view that is coded.
+
+        Only known entries count.
+        """
         found = self.sum_codes(recipe, None, threads, Wanted(sources=list(sources)))
-        return found.energy, found.view_energy
+        return found.energy, found.known_energy
 
     def samples(
         self, portion: Portion | None, chosen: Sequence[int] | None = None, dtype: np.dtype[Any] | None = None
@@ -115,8 +128,10 @@ class Data(ABC):
         """
 
     @abstractmethod
-    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> Array:
-        """Return codes @ atoms."""
+    def decoded(
+        self, recipe: Recipe, sources: Sequence[int], decode: Decode, widths: Sequence[int], threads: Threads
+    ) -> list[Array]:
+        """Return what `decode` makes of the views of samples and their codes: arrays of these numbers of features."""
 
     @abstractmethod
     def write_codes(

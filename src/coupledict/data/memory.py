@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..coding.coder import Coder, Recipe, warn_if_unreached
-from ..coding.passes import encode, sum_codes
+from ..coding.coder import Coder, warn_if_unknown, warn_if_unreached
+from ..coding.making import make_coder
+from ..coding.passes import Targets, encode, sum_codes
+from ..coding.recipe import Recipe
 from ..coding.results import Coded, PassSums
-from ..coding.samples import Samples
+from ..coding.samples import Piece, Samples
 from ..files.codes import CodeFile
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number, multiply
 from ..parallel.jobs import Threads
-from .block_work import EVERYTHING, Wanted
+from .block_work import EVERYTHING, Wanted, block_energies, mean_energies
 from .blocked import Blocked
 from .blocks import ArrayBlocks
-from .interface import Data, Portion
+from .interface import Data, Decode, Portion
 from .order import Order
 
 
@@ -54,12 +56,15 @@ class InMemory(Data):
         if scale == 1:
             return self
         scaled = InMemory(multiply(self.views, scale, self.dtype), self.present, self.n_views)
-        scaled.scale = self.scale * scale
+        scaled.scale, scaled.missing = self.scale * scale, self.missing
         scaled.view_names, scaled.feature_names = self.view_names, self.feature_names
         return scaled
 
     def mean_energies(self, threads: Threads) -> list[float]:
         """Return the mean squared norm of the samples of each view."""
+        if self.missing:
+            everything = Piece(0, 0, self.n_samples)
+            return mean_energies(block_energies(self.views, everything, self.names, missing=True), self.widths)
         return [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in self.views]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
@@ -79,9 +84,12 @@ class InMemory(Data):
         self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
     ) -> PassSums:
         """Run a pass; threads share the rows."""
-        explained = None if wanted.targets is None else self.samples(portion, wanted.targets, recipe.dtype)
+        coder = make_coder(recipe, threads.count, threads.cancel)
+        explained = None
+        if wanted.targets is not None:
+            explained = Targets(self.samples(portion, wanted.targets, recipe.dtype), coder.target_filler)
         return sum_codes(
-            recipe.coder(threads.count, threads.cancel),
+            coder,
             self.samples(portion, wanted.sources, recipe.dtype),
             threads.count,
             n_worst=wanted.n_worst,
@@ -91,10 +99,10 @@ class InMemory(Data):
 
     def energies(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> tuple[float, Floats]:
         """Return the weighted squared residual of all samples, and the squared norm of each view that is coded."""
+        coded = self._encode(recipe, sources, threads)[1]
+        everything = Piece(0, 0, self.n_samples)
         views = [self.views[i] for i in sources]
-        coded = self._encode(recipe, views, threads)[1]
-        energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
-        return float(coded.energy.sum()), energies
+        return float(coded.energy.sum()), block_energies(views, everything, missing=self.missing)[0]
 
     def samples(
         self, portion: Portion | None, chosen: Sequence[int] | None = None, dtype: np.dtype[Any] | None = None
@@ -102,24 +110,29 @@ class InMemory(Data):
         """Return the rows of a portion, of all views or of the chosen ones, to be coded in this number type."""
         if isinstance(portion, list):
             raise TypeError("Expected rows of arrays in memory, got pieces of blocks.")
-        views = self.views if chosen is None else [self.views[v] for v in chosen]
-        return Samples(views, self.dtype if dtype is None else dtype, portion)
+        chosen = range(len(self.views)) if chosen is None else chosen
+        names = None if self.names is None else tuple(self.names[v] for v in chosen)
+        dtype = self.dtype if dtype is None else dtype
+        return Samples([self.views[v] for v in chosen], dtype, portion, names=names, missing=self.missing)
 
     def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[csr_array]:
         """Return the codes; warn if some samples did not reach the tolerance."""
-        coder, coded = self._encode(recipe, [self.views[i] for i in sources], threads)
+        coder, coded = self._encode(recipe, sources, threads)
         return coded.as_csr(coder.n_atoms)
 
-    @staticmethod
-    def _encode(recipe: Recipe, views: list[Array], threads: Threads) -> tuple[Coder, Coded]:
-        coder = recipe.coder(threads.count, threads.cancel)
-        coded = encode(coder, Samples(views, recipe.dtype), threads.count, cancel=threads.cancel)
+    def _encode(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> tuple[Coder, Coded]:
+        coder = make_coder(recipe, threads.count, threads.cancel)
+        samples = self.samples(None, sources, recipe.dtype)
+        coded = encode(coder, samples, threads.count, cancel=threads.cancel)
         warn_if_unreached(coder.count_unreached(coded), coded.status.size, coder.tol, stacklevel=6)
+        warn_if_unknown(coded, stacklevel=6)
         return coder, coded
 
-    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> Array:
-        """Return codes @ atoms."""
-        return np.asarray(self.codes(recipe, sources, threads)[0] @ atoms)
+    def decoded(
+        self, recipe: Recipe, sources: Sequence[int], decode: Decode, widths: Sequence[int], threads: Threads
+    ) -> list[Array]:
+        """Return what `decode` makes of all samples at once."""
+        return decode(self.views, self.codes(recipe, sources, threads)[0])
 
     def write_codes(
         self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads

@@ -18,7 +18,8 @@ from dask.array.dispatch import concatenate_lookup
 from dask.task_spec import Task, TaskRef
 from scipy.sparse import csr_array, hstack, vstack
 
-from ..coding.coder import Recipe, warn_if_unreached
+from ..coding.coder import warn_if_unreached
+from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.samples import Piece
 from ..data.block_work import (
@@ -30,9 +31,10 @@ from ..data.block_work import (
     block_energies,
     block_largest,
     block_sums,
+    mean_energies,
 )
 from ..data.blocks import is_stored
-from ..data.interface import Data, Portion
+from ..data.interface import Data, Decode, Portion
 from ..data.order import Order
 from ..data.pieces import mix_drawn, plan_draw, spread
 from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
@@ -55,8 +57,8 @@ def _largest(ready: Ready | None, views: list[Array], block: Block) -> Largest:
     return block_largest(views)
 
 
-def _energies(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.float64]:
-    return block_energies(views, block.piece)
+def _energies(ready: Ready | None, views: list[Array], block: Block, *, missing: bool) -> npt.NDArray[np.float64]:
+    return block_energies(views, block.piece, block.shown_names, missing=missing)
 
 
 def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, seed: int) -> list[Array]:
@@ -64,11 +66,16 @@ def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, 
 
 
 def _sums(ready: Ready, views: list[Array], block: Block, *, wanted: Wanted) -> PassSums:
-    return block_sums(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), wanted)
+    return block_sums(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), wanted, block.shown_names)
+
+
+def _code(ready: Ready, views: list[Array], block: Block, sources: list[int]) -> tuple[list[csr_array], int]:
+    dtype, names = ready.recipe.dtype, block.shown_names
+    return block_codes(ready.coder, views, block.piece, dtype, Threads(), sources, names)
 
 
 def _codes(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> list[csr_array]:
-    return block_codes(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), sources)[0]
+    return _code(ready, views, block, sources)[0]
 
 
 def _one_code(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> csr_array:
@@ -81,7 +88,7 @@ def _write(ready: Ready, views: list[Array], block: Block, *, sources: list[int]
             f"Expected the folder '{folder}' to be there for every worker, got no such folder on one of them. Codes are"
             " written by the workers, so they need storage that all of them share."
         )
-    (codes,), unreached = block_codes(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), sources)
+    (codes,), unreached = _code(ready, views, block, sources)
     write_part(folder, block.number, codes)
     return codes.shape[0], codes.nnz, unreached
 
@@ -90,8 +97,18 @@ def _keep(ready: Ready | None, views: list[Array], block: Block) -> list[Array]:
     return views
 
 
-def _rebuild(codes: csr_array, atoms: Array) -> Array:
-    return np.asarray(codes @ atoms)
+def _codes_and_views(
+    ready: Ready, views: list[Array], block: Block, *, sources: list[int]
+) -> tuple[list[Array], csr_array]:
+    return views, _one_code(ready, views, block, sources=sources)
+
+
+def _decode(coded: tuple[list[Array], csr_array], decode: Decode) -> list[Array]:
+    return decode(*coded)
+
+
+def _same(decode: Decode) -> Decode:
+    return decode
 
 
 def _stack(parts: Sequence[csr_array], axis: int = 0) -> csr_array:
@@ -194,6 +211,7 @@ class DaskData(Data):
         self.n_samples = sum(self._sizes)
         self.widths = [int(view.shape[1]) for view in self._views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in self._views])
+        self.missing = any(np.ma.isMaskedArray(view._meta) for view in self._views)
         self._readings, self._shared, self._futures = plan_readings(self._views)
         in_float = any(view.dtype.kind == "f" for view in self._views)
         self._largest: float | None = None if in_float else 0.0  # integers are never so large that samples need scaling
@@ -207,8 +225,8 @@ class DaskData(Data):
 
     def mean_energies(self, threads: Threads) -> list[float]:
         """Return the mean squared norm of the samples of each view; reads all chunks."""
-        total = self._sum("energies", _energies, self._blocks(None), None)
-        return [float(energy) / max(self.n_samples, 1) for energy in total]
+        job = functools.partial(_energies, missing=self.missing)
+        return mean_energies(self._sum("energies", job, self._blocks(None), None), self.widths)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the chunks."""
@@ -247,16 +265,23 @@ class DaskData(Data):
             self._lazy(_pick(graph, name, group), f"view{group}-{name}", width, empty) for group in range(len(sources))
         ]
 
-    def rebuilt(self, recipe: Recipe, sources: Sequence[int], atoms: Array, threads: Threads) -> da.Array:
-        """Return codes @ atoms as a Dask array; nothing is computed yet."""
-        (codes,) = self.codes(recipe, sources, threads)
-        name, table = _new_name("rebuilt"), _new_name("atoms")
-        graph: Graph = dict(codes.__dask_graph__())
-        graph[table] = Task(table, np.asarray, atoms)
-        for i, (below,) in enumerate(codes.__dask_keys__()):
-            graph[name, i, 0] = Task((name, i, 0), _rebuild, TaskRef(below), TaskRef(table))
-        empty = np.empty((0, 0), np.result_type(recipe.dtype, atoms))
-        return self._lazy(graph, name, atoms.shape[1], empty)
+    def decoded(
+        self, recipe: Recipe, sources: Sequence[int], decode: Decode, widths: Sequence[int], threads: Threads
+    ) -> list[da.Array]:
+        """Return what `decode` makes of each chunk, as Dask arrays; nothing is computed yet."""
+        name, blocks, ready = _new_name("decoded"), self._blocks(None, empty=True), _new_name("recipe")
+        table = _new_name("decode")
+        graph: Graph = {ready: Task(ready, Ready, recipe), table: Task(table, _same, decode)}
+        job = functools.partial(_codes_and_views, sources=list(sources))
+        for i, block in enumerate(blocks):
+            coded: Key = (f"coded-{name}", i)
+            graph[coded] = block_task(coded, job, [block], "", ready)
+            graph[name, i] = Task((name, i), _decode, TaskRef(coded), TaskRef(table))
+        empty = np.empty((0, 0), recipe.dtype)
+        return [
+            self._lazy(_pick(graph, name, place), f"view{place}-{name}", width, empty)
+            for place, width in enumerate(widths)
+        ]
 
     def write_codes(
         self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads

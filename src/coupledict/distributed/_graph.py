@@ -18,7 +18,9 @@ import numpy as np
 from dask.sizeof import sizeof
 from dask.task_spec import GraphNode, Task, TaskRef
 
-from ..coding.coder import Coder, Recipe
+from ..coding.coder import Coder
+from ..coding.making import make_coder
+from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.samples import Piece
 from ..data.tree import FAN_IN, TreeSum
@@ -151,6 +153,11 @@ class Block:
     scale: float
     dtype: np.dtype[Any]
 
+    @property
+    def shown_names(self) -> tuple[str, ...] | None:
+        """Names of the views in messages about samples; None for a single view."""
+        return None if self.names == ("X",) else self.names
+
     def load(self, known: dict[Key, Any]) -> list[Array]:
         """Return the rows of all views."""
         number = self.piece.block
@@ -186,7 +193,7 @@ class Ready:
         """The coder, made at the first access; its results do not depend on the worker."""
         with self._making:
             if self._coder is None:
-                self._coder = self.recipe.coder(1)
+                self._coder = make_coder(self.recipe, 1)
             return self._coder
 
     def __reduce__(self) -> tuple[type[Ready], tuple[Recipe]]:
@@ -271,8 +278,8 @@ def list_graph(name: str, job: Job, blocks: list[Block], ready: Key | None) -> t
 
 
 def _size_of_sums(found: PassSums) -> int:
-    arrays = [array for sums in found.sums for array in (sums.a, sums.b)]
-    return sum(array.nbytes for array in [*arrays, *found.worst.rows, found.uses])
+    arrays = [array for sums in found.sums for array in (sums.a, sums.b, sums.known)]
+    return sum(array.nbytes for array in [*arrays, *found.worst.rows, found.uses] if array is not None)
 
 
 def _size_of_ready(ready: Ready) -> int:

@@ -18,6 +18,7 @@ from ..files.codes import CodeFile, check_new
 from ..files.state import ModelState, make_estimator, plain_parameters
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import make_generator
+from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Record
 from ..foundation.views import ViewsLike, check_view
 from ..learning import engine
@@ -42,6 +43,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     (`_show`), and back (`_fitted`).
     """
 
+    missing: Missing
     history_: list[Record]
     n_iter_: int
     _running: RunningSums | None = None
@@ -137,7 +139,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         if known is None or known.running is None:
             rng = make_generator(self.random_state)
             known = engine.begin_batches(batch, settings, threads, rng, known)
-        self._keep(engine.learn_batch(known, batch.views, settings, threads, forgetting=forgetting), names)
+        self._keep(engine.learn_batch(known, batch, settings, threads, forgetting=forgetting), names)
 
     @abstractmethod
     def _open_batch(self, X: Any) -> InMemory:
@@ -233,6 +235,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self.missing == "nan"
         return tags
 
     def _to_state(self) -> ModelState:

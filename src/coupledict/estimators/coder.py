@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from ..coding.encode import check_dictionaries, match_views, sparse_encode
 from ..coding.rule import Pursuit
 from ..foundation.arrays import Array
+from ..foundation.missing import Missing
 from ..foundation.views import ViewsLike, is_view_list, list_views, view_names
 from .base import rebuild
 from .display import PicturedMixin
@@ -27,7 +28,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows. A list holds one dictionary per view, a dict the dictionary of each view by name; samples are
         then lists or dicts of arrays too.
-    n_nonzero_coefs, tol, pursuit, alpha, view_weights, n_jobs
+    n_nonzero_coefs, tol, pursuit, alpha, missing, view_weights, n_jobs
         As in :func:`coupledict.sparse_encode`; `tol` is a squared norm.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
@@ -56,6 +57,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         tol: float | None = None,
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
+        missing: Missing = "error",
         view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
         sparse_output: bool = True,
         n_jobs: int | None = None,
@@ -65,6 +67,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         self.tol = tol
         self.pursuit = pursuit
         self.alpha = alpha
+        self.missing = missing
         self.view_weights = view_weights
         self.sparse_output = sparse_output
         self.n_jobs = n_jobs
@@ -86,7 +89,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         dictionaries, single = check_dictionaries(self.dictionary)
         if X is not None:
             given = self._list(X)
-            match_views(given if not single else X, dictionaries, single=single)
+            match_views(given if not single else X, dictionaries, single=single, missing=self.missing)
             keep_feature_names(self, feature_names(given))
         return self
 
@@ -117,6 +120,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
             tol=self.tol,
             pursuit=self.pursuit,
             alpha=self.alpha,
+            missing=self.missing,
             view_weights=self.view_weights,
             n_jobs=self.n_jobs,
         )
@@ -157,5 +161,6 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.allow_nan = self.missing == "nan"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

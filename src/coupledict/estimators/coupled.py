@@ -6,6 +6,7 @@ import os
 from typing import Any, Literal, Self
 
 from ..coding.rule import Coupling, Pursuit
+from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.views import ViewsLike
 from ..learning.schedule import Growth, Schedule
@@ -85,6 +86,11 @@ class CoupledDictionaryLearning(SeveralViews):
     coupling : {"code", "support"}, default="code"
         ``"code"``: one code for all views (the paper). ``"support"``: the same atoms in all views, but coefficients of
         its own for each view (simultaneous OMP); `transform` then returns a list of codes.
+    missing : {"error", "nan"}, default="error"
+        ``"nan"``: NaN stands for a missing entry, and a row of NaN in a view for a view that the sample lacks. Samples
+        are coded by what they know, as in :func:`coupledict.sparse_encode`, and teach the dictionaries of the views
+        that they have. ``"error"``: NaN is an error, except where a masked array or a nullable column of a table marks
+        entries as missing. Infinity always is.
     view_weights : "balanced" or list of float, optional
         Weights ``w_v``; 1 if left out. ``"balanced"`` is 1 over the mean squared norm of each view, so that all views
         count equally.
@@ -137,7 +143,8 @@ class CoupledDictionaryLearning(SeveralViews):
         Number of iterations that were done.
     predictors_ : dict
         For each tuple of source views, the refitted dictionaries that `predict` uses: a dict from the number of the
-        target view to its dictionary.
+        target view to its dictionary. With ``missing="nan"`` and more than two views, the empty tuple stands for
+        whatever other views a sample has.
     n_features_in_ : list of int
         Number of features of each view.
     view_names_in_ : tuple of str
@@ -194,6 +201,7 @@ class CoupledDictionaryLearning(SeveralViews):
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
+        missing: Missing = "error",
         view_weights: ViewWeights = None,
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
@@ -214,7 +222,7 @@ class CoupledDictionaryLearning(SeveralViews):
         self.update, self.unused_atoms, self.stop_tol = update, unused_atoms, stop_tol
         self.pursuit, self.alpha, self.coupling = pursuit, alpha, coupling
         self.init, self.constant_atom, self.warm_start = init, constant_atom, warm_start
-        self.normalize, self.view_weights = normalize, view_weights
+        self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output
 
     def _settings(self) -> LearningSettings:
@@ -262,7 +270,7 @@ class CoupledDictionaryLearning(SeveralViews):
         self
         """
         self._check_parameters()
-        data = open_all_views(X)
+        data = open_all_views(X, missing=self.missing)
         go_on_from = list(self.components_) if self.warm_start and hasattr(self, "components_") else None
         self._learn(
             data, go_on_from=go_on_from, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume

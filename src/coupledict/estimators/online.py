@@ -13,6 +13,7 @@ from ..data.interface import Data
 from ..data.memory import InMemory
 from ..data.order import Chosen
 from ..foundation.checks import check_count, check_non_negative, make_generator
+from ..foundation.missing import Missing
 from ..foundation.progress import Callback, LearningProgress
 from ..foundation.views import ViewsLike
 from ..learning import engine
@@ -32,8 +33,8 @@ class OnlineDictionaryLearning(SeveralViews):
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, tol, pursuit, alpha, init, normalize, coupling, view_weights, constant_atom, \
-predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
+    n_components, n_nonzero_coefs, tol, pursuit, alpha, init, normalize, coupling, missing, view_weights, \
+constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         As in :class:`CoupledDictionaryLearning`. ``pursuit="lasso"`` is the l1 coder of the original method.
     batch_size : int, default=256
         Number of samples per batch in `fit`.
@@ -87,6 +88,7 @@ predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
+        missing: Missing = "error",
         view_weights: ViewWeights = None,
         constant_atom: bool = False,
         predictor: Literal["ridge", "dictionary"] = "ridge",
@@ -103,7 +105,7 @@ predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         self.batch_size, self.max_iter, self.forgetting = batch_size, max_iter, forgetting
         self.pursuit, self.alpha, self.coupling = pursuit, alpha, coupling
         self.init, self.constant_atom = init, constant_atom
-        self.normalize, self.view_weights = normalize, view_weights
+        self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output
 
     def _settings(self) -> LearningSettings:
@@ -132,7 +134,7 @@ predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
                 "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"
                 " other, or use CoupledDictionaryLearning, whose fit reads chunks."
             )
-        self._learn_in_batches(open_all_views(X))
+        self._learn_in_batches(open_all_views(X, missing=self.missing))
         return self
 
     def _learn_in_batches(self, data: Data) -> None:
@@ -147,9 +149,7 @@ predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         try:
             with self._watched() as told:
                 for rows in self._batches(data.n_samples, rng):
-                    fitted = engine.learn_batch(
-                        fitted, data.views, settings, threads, forgetting=self.forgetting, rows=rows
-                    )
+                    fitted = engine.learn_batch(fitted, data, settings, threads, forgetting=self.forgetting, rows=rows)
                     if told is not None and told(self._progress(fitted, data.n_samples)):
                         break
             ridge_alpha = self._ridge_alpha()

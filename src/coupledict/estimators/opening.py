@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ..coding.encode import match_views
 from ..data.blocked import Blocked
@@ -11,6 +11,8 @@ from ..data.blocks import find_blocks, kind_of_blocks
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
+from ..foundation.checks import check_choice
+from ..foundation.missing import Missing, may_miss
 from ..foundation.views import check_views, list_views, view_names
 from .tables import feature_names
 
@@ -38,29 +40,36 @@ def open_stored(given: Any, *, single: bool, names: Sequence[str] | None = ()) -
     return None if blocks is None else Blocked(blocks)
 
 
-def open_all_views(X: Any, names: Sequence[str] | None = ()) -> Data:
+def open_all_views(X: Any, names: Sequence[str] | None = (), missing: Missing = "error") -> Data:
     """Return the samples of a fit; all views must be present. `names` are the known names of the views, if any."""
+    check_choice(missing, "missing", get_args(Missing))
     own, given = view_names(X), list_views(X, names)
     data = open_stored(given, single=False)
     if data is None:
         data = InMemory(_check_all_views(given))
+        data.missing = may_miss(given, data.views, data.names or ["X[0]"], missing)
         data.feature_names = feature_names(given)
     elif len(data.present) < data.n_views:
         absent = min(set(range(data.n_views)) - set(data.present))
         raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
+    data.missing = data.missing or missing == "nan"
     if own is not None:
         data.view_names = tuple(names) if names else own
     return data
 
 
-def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | None) -> Data:
+def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | None, missing: Missing = "error") -> Data:
     """Return samples to code over dictionaries; some views may be absent. `names` are the known names of the views."""
+    check_choice(missing, "missing", get_args(Missing))
     given = list_views(X, names)
-    data = open_stored(given, single=False, names=names)
-    if data is not None:
-        return data
-    present, views = match_views(given, dictionaries, single=False)
-    return InMemory(views, present, len(dictionaries))
+    stored = open_stored(given, single=False, names=names)
+    if stored is not None:
+        stored.missing = stored.missing or missing == "nan"
+        return stored
+    present, views, incomplete = match_views(given, dictionaries, single=False, missing=missing)
+    data = InMemory(views, present, len(dictionaries))
+    data.missing = incomplete
+    return data
 
 
 def _check_all_views(given: object) -> list[Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -12,6 +12,7 @@ from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice, check_non_negative
+from ..foundation.missing import Missing
 from ..foundation.views import ViewArrays, ViewsLike, list_views, view_number
 from ..learning.fitted import FittedDictionaries
 from ..learning.predictors import Predictors
@@ -60,6 +61,7 @@ class SeveralViews(DictionaryEstimator):
 
     def _shared_settings(self) -> dict[str, Any]:
         """Return the settings that all learners of several views have, for ``LearningSettings.checked``."""
+        check_choice(self.missing, "missing", get_args(Missing))
         check_choice(self.predictor, "predictor", ("ridge", "dictionary"))
         check_non_negative(self.ridge_alpha, "ridge_alpha")
         rule = CodingRule.checked(
@@ -74,7 +76,7 @@ class SeveralViews(DictionaryEstimator):
     def _open_batch(self, X: ViewsLike) -> InMemory:
         """Return the samples of a batch; raise unless they are in memory and match earlier batches."""
         known = hasattr(self, "components_")
-        data = open_all_views(X, self._view_names if known else ())
+        data = open_all_views(X, self._view_names if known else (), self.missing)
         if not isinstance(data, InMemory):
             raise TypeError("Expected a batch of arrays in memory; call partial_fit with one chunk after the other.")
         if data.n_samples == 0:
@@ -90,7 +92,7 @@ class SeveralViews(DictionaryEstimator):
         check_is_fitted(self)
         if isinstance(given := self._list(X), list | tuple):
             check_names(self, given)
-        return open_views(X, self.components_, self._view_names)
+        return open_views(X, self.components_, self._view_names, self.missing)
 
     @property
     def _n_features_out(self) -> int:
@@ -144,7 +146,8 @@ class SeveralViews(DictionaryEstimator):
         ----------
         X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
             None stands for an absent view; a dict may leave it out. The wanted view need not be present, and is
-            ignored if it is.
+            ignored if it is. With ``missing="nan"`` samples may lack entries, or all of some views: each is predicted
+            from what it has.
         view : int or str
             Number of the wanted view, or its name.
 
@@ -156,6 +159,28 @@ class SeveralViews(DictionaryEstimator):
         check_is_fitted(self)
         wanted = view_number(view, len(self.components_), self._view_names)
         return self._fitted.predict(self._open(X), self._settings(), wanted, self._threads())
+
+    def impute(self, X: ViewsLike) -> ViewArrays:
+        """Fill in what samples lack: missing entries, and views that some or all samples do not have.
+
+        Samples are coded by their known entries. Missing entries of a view that a sample has are taken from the codes
+        times the dictionary of that view; an absent view is predicted from the others, as `predict` does.
+
+        Parameters
+        ----------
+        X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
+            With ``missing="nan"``, NaN stands for a missing entry; masked arrays and tables with nullable columns mark
+            them by themselves. None stands for a view that all samples lack; a dict may leave it out.
+
+        Returns
+        -------
+        list of arrays of shape (n_samples, n_features_v)
+            All views, with known entries as they were given. If the views have names, these are accepted as indices
+            too. For Dask arrays, Dask arrays.
+        """
+        check_is_fitted(self)
+        filled = self._fitted.impute(self._open(X), self._settings(), self._threads())
+        return ViewArrays(filled, self._view_names)
 
     def _list(self, X: ViewsLike) -> Any:
         return list_views(X, self._view_names)

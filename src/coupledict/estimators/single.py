@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding.rule import CodingRule, Pursuit
+from ..coding.samples import not_finite
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
+from ..foundation.checks import check_choice
+from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
 from ..learning.fitted import FittedDictionaries
@@ -38,7 +41,7 @@ class DictionaryLearning(DictionaryEstimator):
     n_components : int, optional
         Number of atoms. If left out, four times the features, but at most 256 unless there are more features.
     n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, init, unused_atoms, constant_atom, \
-stop_tol, warm_start, n_jobs, random_state, verbose, callback
+missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         As in :class:`CoupledDictionaryLearning`; `init` may be one array.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
@@ -86,6 +89,7 @@ stop_tol, warm_start, n_jobs, random_state, verbose, callback
         init: Init = "auto",
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
+        missing: Missing = "error",
         sparse_output: bool = True,
         stop_tol: float = 0.0,
         warm_start: bool = False,
@@ -100,9 +104,11 @@ stop_tol, warm_start, n_jobs, random_state, verbose, callback
         self.max_iter, self.schedule, self.growth, self.update = max_iter, schedule, growth, update
         self.pursuit, self.alpha = pursuit, alpha
         self.init, self.unused_atoms, self.constant_atom = init, unused_atoms, constant_atom
+        self.missing = missing
         self.sparse_output, self.stop_tol, self.warm_start = sparse_output, stop_tol, warm_start
 
     def _settings(self) -> LearningSettings:
+        check_choice(self.missing, "missing", get_args(Missing))
         return LearningSettings.checked(
             n_components=self.n_components,
             rule=CodingRule.checked(self.n_nonzero_coefs, self.tol, self.pursuit, alpha=self.alpha),
@@ -167,11 +173,14 @@ stop_tol, warm_start, n_jobs, random_state, verbose, callback
 
     def _validate(self, X: object, *, reset: bool) -> InMemory:
         """Return samples in memory as scikit-learn checks them; with `reset` the number of features is theirs."""
-        kinds = [np.float64, np.float32]
         seen = copy.copy(self) if reset else self  # it writes to what it checks for, and the fit may fail later
+        options: Any = {"dtype": [np.float64, np.float32], "ensure_min_features": 1, "ensure_all_finite": "allow-nan"}
         # It adds up all numbers, and looks closer if that overflows.
         with name_bad_column(X, "X"), np.errstate(over="ignore", invalid="ignore"):
-            data = InMemory([np.asarray(validate_data(seen, X, dtype=kinds, reset=reset, ensure_min_features=1))])
+            data = InMemory([np.asarray(validate_data(seen, masked_to_nan(X), reset=reset, **options))])
+        data.missing = may_miss([X], data.views, ["X"], self.missing)
+        if not data.missing and (bad := np.isnan(data.views[0]).any(axis=1)).any():
+            raise not_finite([data.views[0][bad]], f"sample {int(np.argmax(bad))}")
         if hasattr(seen, "feature_names_in_"):
             data.feature_names = [seen.feature_names_in_]
         return data
@@ -182,7 +191,10 @@ stop_tol, warm_start, n_jobs, random_state, verbose, callback
     def _open(self, X: Any, *, reset: bool = False) -> Data:
         """Return samples, in memory or not."""
         data = open_stored(X, single=True)
-        return self._validate(X, reset=reset) if data is None else data
+        if data is None:
+            return self._validate(X, reset=reset)
+        data.missing = data.missing or self.missing == "nan"
+        return data
 
     @property
     def _n_features_out(self) -> int:
@@ -202,6 +214,23 @@ stop_tol, warm_start, n_jobs, random_state, verbose, callback
         """
         check_is_fitted(self)
         return rebuild(codes, self.components_)
+
+    def impute(self, X: Any) -> Array:
+        """Fill in missing entries: samples are coded by their known entries, and the codes say what is missing.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            With ``missing="nan"``, NaN stands for a missing entry; masked arrays and tables with nullable columns mark
+            them by themselves.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            With known entries as they were given. For a Dask array, a Dask array.
+        """
+        check_is_fitted(self)
+        return self._fitted.impute(self._open(X), self._settings(), self._threads())[0]
 
     def _pictured(self) -> list[tuple[str, Array]]:
         return [("dictionary", self.components_)] if hasattr(self, "components_") else []

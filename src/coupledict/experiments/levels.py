@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..coding.coder import Recipe
+from ..coding.making import make_coder
 from ..coding.passes import encode
+from ..coding.recipe import Recipe
 from ..coding.rule import CodingRule
 from ..coding.samples import Samples
 from ..foundation.arrays import Array
@@ -42,7 +43,7 @@ def codes_level(X: Array, dictionary: Array, n_nonzero_coefs: int, tol: float, t
     """Code samples over a dictionary; return the sparsity and error of the codes."""
     # This runs hundreds of times: the coder reports residuals, so that they need not be computed again.
     recipe = Recipe([dictionary], np.ones(1), X.dtype, CodingRule(n_nonzero_coefs, tol), len(X))
-    coded = encode(recipe.coder(threads), Samples([X], X.dtype), threads)
+    coded = encode(make_coder(recipe, threads), Samples([X], X.dtype), threads)
     return Level(coded.indices.size / len(X), math.sqrt(float(coded.energy.sum())) / len(X))
 
 

@@ -35,10 +35,16 @@ SAFE_EXPONENTS = {np.dtype(np.float32): (-40, 40), np.dtype(np.float64): (-300, 
 def largest_number(arrays: Sequence[Array]) -> float:
     """Return the largest absolute value in the floating-point arrays among these; 0 if there are none.
 
-    Integer and boolean arrays are skipped: their range is harmless. NaN and infinity are returned as they are.
+    Integer and boolean arrays are skipped: their range is harmless. NaN is skipped too; infinity is returned as it is.
     """
-    tops = [float(np.abs([a.max(), a.min()]).max()) for a in arrays if a.dtype.kind == "f" and a.size]
-    return float(np.max(tops, initial=0.0))
+    return max((_largest(array) for array in arrays if array.dtype.kind == "f" and array.size), default=0.0)
+
+
+def _largest(array: Array) -> float:
+    ends = np.array([array.max(), array.min()])
+    if np.isnan(ends).any():  # slower, and rarely needed
+        ends = np.array([np.fmax.reduce(array, axis=None), np.fmin.reduce(array, axis=None)])
+    return float(np.abs(ends).max()) if not np.isnan(ends).any() else 0.0
 
 
 def safe_scale(largest: float, dtype: np.dtype[Any]) -> float:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .arrays import Array
 
@@ -43,6 +44,25 @@ def _column(table: Any, place: int, name: str) -> Array:
             f" {dtype}. Leave it out, or convert it to numbers first."
         )
     return array
+
+
+def missing_in_table(table: Any) -> npt.NDArray[np.bool_] | None:
+    """Return which entries of nullable columns are missing; None if no column is nullable.
+
+    NaN in a column that is not nullable, or beside the nulls of polars, is a number and not counted.
+    """
+    masks: list[npt.NDArray[np.bool_]] = []
+    nullable = False
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place] if hasattr(table, "iloc") else table[:, place]
+        mask = np.zeros(table.shape[0], bool)
+        if hasattr(table, "iloc"):
+            if hasattr(column.dtype, "numpy_dtype"):
+                nullable, mask = True, np.asarray(column.isna())
+        elif column.null_count():
+            nullable, mask = True, np.asarray(column.is_null().to_numpy())
+        masks.append(mask)
+    return np.stack(masks, axis=1) if nullable else None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing
 
 from .arrays import Array
 from .checks import check_count
+from .missing import masked_to_nan
 from .tables import is_table, table_to_array
 
 ViewList: TypeAlias = list[Array | None]
@@ -274,10 +275,13 @@ def _n_dims(entry: Any) -> int:
 
 
 def check_view(value: object, name: str) -> Array:
-    """Return `value` as a 2-D array of real numbers, without converting its number type."""
+    """Return `value` as a 2-D array of real numbers, without converting its number type.
+
+    Only numbers that are marked as missing, which become NaN, need a floating-point type.
+    """
     if scipy.sparse.issparse(value):
         raise TypeError(f"Expected {name} to be a dense array, got a sparse one. Convert it with {name}.toarray().")
-    array = table_to_array(value, name) if is_table(value) else np.asarray(value)
+    array = table_to_array(value, name) if is_table(value) else np.asarray(masked_to_nan(value))
     if array.ndim != 2:
         hint = f" Use {name}.reshape(1, -1) for a single sample." if array.ndim == 1 else ""
         raise ValueError(f"Expected {name} to have 2 dimensions, got {array.ndim} (shape {array.shape}).{hint}")

@@ -10,6 +10,7 @@ EXHAUSTED: int
 DEPENDENT: int
 ZERO: int
 DOUBTFUL: int
+UNKNOWN: int
 NOT_FINITE: int
 OVERFLOW: int
 compiler: str
@@ -26,6 +27,7 @@ class _Plan:
     has_gram: bool
     def __init__(self, atoms: npt.NDArray[Any], norms: npt.NDArray[np.float64], level: str) -> None: ...
     def allocate_gram(self) -> None: ...
+    def prepare_masks(self, atoms: npt.NDArray[Any]) -> None: ...
     def fill_gram(self, start: int, stop: int, workspace: Workspace) -> None: ...
     def encode(
         self,
@@ -38,6 +40,7 @@ class _Plan:
         gram_free: bool,
         careful: bool,
         narrow: bool,
+        masked: bool,
         workspace: Workspace,
         stop: npt.NDArray[np.int32],
         counts: npt.NDArray[np.int32],
@@ -80,6 +83,23 @@ def accumulate(
     b: npt.NDArray[Any],
     uses: npt.NDArray[np.int64],
     workspace: Workspace,
+    level: str,
+) -> None: ...
+def fill_missing(
+    view: npt.NDArray[Any],
+    counts: npt.NDArray[np.int32],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    atoms: npt.NDArray[Any],
+    filled: npt.NDArray[Any],
+    level: str,
+) -> None: ...
+def accumulate_known(
+    view: npt.NDArray[Any],
+    counts: npt.NDArray[np.int32],
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[Any],
+    sums: npt.NDArray[Any],
     level: str,
 ) -> None: ...
 def sweep(

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..coding.coder import Recipe
+from ..coding.making import make_coder
 from ..coding.passes import sum_codes
+from ..coding.recipe import Recipe
 from ..coding.samples import Samples
 from ..data.interface import Data
 from ..data.memory import InMemory
@@ -271,7 +272,7 @@ def begin_batches(
 
 def learn_batch(
     fitted: FittedDictionaries,
-    views: list[Array],
+    data: InMemory,
     settings: LearningSettings,
     threads: Threads,
     *,
@@ -280,9 +281,9 @@ def learn_batch(
 ) -> FittedDictionaries:
     """Learn from one more batch of checked views: code it, add it to the running sums, sweep over the atoms.
 
-    With `rows`, the batch consists of these samples of the views only.
+    With `rows`, the batch consists of these samples only.
     """
-    running = fitted.running
+    running, views, missing = fitted.running, data.views, data.missing
     if running is None:
         raise ValueError("Expected running sums to go on from; begin_batches makes them.")
     began = time.perf_counter()
@@ -291,9 +292,14 @@ def learn_batch(
         views, rows = multiply(chosen, running.scale, fitted.dtype), None
     rule = settings.rule.scaled(running.scale)
     n_samples = views[0].shape[0] if rows is None else rows.size
-    recipe = Recipe(in_view_order(running.groups), fitted.weights, fitted.dtype, rule, n_samples)
-    coder = recipe.coder(threads.count, threads.cancel)
-    found = sum_codes(coder, Samples(views, fitted.dtype, rows), threads.count, cancel=threads.cancel)
+    recipe = Recipe(in_view_order(running.groups), fitted.weights, fitted.dtype, rule, n_samples, missing)
+    coder = make_coder(recipe, threads.count, threads.cancel)
+    found = sum_codes(
+        coder,
+        Samples(views, fitted.dtype, rows, names=data.names, missing=missing),
+        threads.count,
+        cancel=threads.cancel,
+    )
     running = running.absorb(found, forgetting)
     outcome = Outcome(found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst)
     seconds = (fitted.history[-1]["seconds"] if fitted.history else 0.0) + time.perf_counter() - began

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..coding.coder import Recipe
+from ..coding.recipe import Recipe
 from ..coding.results import Sums
 from ..coding.rule import CodingRule
 from ..data.interface import Data
@@ -29,10 +29,12 @@ from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Record
 from ..parallel.jobs import Threads
 from .atoms import group_atoms, ordinary_size
-from .predictors import Predictors
+from .decoding import Decoder
+from .predictors import ANY_OTHERS, Predictors
 from .running_sums import RunningSums
 from .settings import LearningSettings
 
+ANY_NAME = "any"  # how ANY_OTHERS is written in files
 LEAST_ROOM = 1e-6  # of the largest number of a dtype: larger atoms in a file are refused, for products would overflow
 
 
@@ -90,7 +92,7 @@ class FittedDictionaries:
         chosen = [data.present[i] for i in sources]
         dtype = np.result_type(data.dtype, self.dtype)
         dictionaries = [self.components[v] for v in chosen]
-        return Recipe(dictionaries, self.weights[chosen], dtype, rule, data.n_samples), sources
+        return Recipe(dictionaries, self.weights[chosen], dtype, rule, data.n_samples, data.missing), sources
 
     def codes(self, data: Data, rule: CodingRule, threads: Threads) -> list[csr_array]:
         """Return the codes of samples, one array for each group of views that shares its coefficients."""
@@ -108,34 +110,19 @@ class FittedDictionaries:
         if settings.rule.coupling == "support":
             raise ValueError("With coupling='support' views have no code in common, so none can predict another.")
         recipe, sources = self.recipe_for(data, settings.rule, without=view)
-        atoms = self.predicting_atoms([data.present[i] for i in sources], view, joint=settings.joint_norm)
-        return data.rebuilt(recipe, sources, atoms, threads)
+        decoder = self._decoder(data, settings, [view], keep=False)
+        return data.decoded(recipe, sources, decoder, decoder.widths, threads)[0]
 
-    def predicting_atoms(self, sources: list[int], view: int, *, joint: bool) -> Array:
-        """Return the dictionary that predicts a view from codes of `sources`: the refitted one, if there is one.
+    def impute(self, data: Data, settings: LearningSettings, threads: Threads) -> list[Array]:
+        """Return all views, with known entries as they are and all others filled in."""
+        if settings.rule.coupling == "support":
+            raise ValueError("With coupling='support' views have no code in common, so none can stand in for another.")
+        recipe, sources = self.recipe_for(data, settings.rule)
+        decoder = self._decoder(data, settings, list(range(len(self.components))), keep=True)
+        return data.decoded(recipe, sources, decoder, decoder.widths, threads)
 
-        Otherwise it is the learned one. With joint norms, an atom of which the sources have a share s of the energy
-        below one half is multiplied by 2 s: the less the sources see of an atom, the larger are the coefficients that
-        their noise gives it. With this, a prediction never has more energy than its sources gave the atom.
-        """
-        atoms = self.predictors.get(tuple(sources), {}).get(view)
-        if atoms is not None:
-            return atoms
-        learned = self.components[view]
-        if not joint:
-            return learned
-        # The predicted view counts whatever its weight, even if it is 0: as much as the sources.
-        counted = [*sources, view]
-        weights = np.where(self.weights > 0, self.weights, self.weights[sources].mean())[counted]
-        largest = max(float(np.abs(self.components[v]).max()) for v in counted) or 1.0
-        scales = np.sqrt(weights / weights.max()) / largest
-        squares = [
-            np.sum((self.components[v].astype(np.float64) * scale) ** 2, axis=1)
-            for v, scale in zip(counted, scales, strict=True)
-        ]
-        seen, total = sum(squares[:-1]), sum(squares)
-        share = seen / np.where(total > 0, total, 1)
-        return np.asarray(learned * np.minimum(2 * share, 1)[:, None], learned.dtype)
+    def _decoder(self, data: Data, settings: LearningSettings, wanted: list[int], *, keep: bool) -> Decoder:
+        return Decoder(self.components, self.weights, self.predictors, settings.joint_norm, data.present, wanted, keep)
 
     def explained(self, data: Data, rule: CodingRule, threads: Threads) -> float:
         """Return the share of the weighted squared norm of samples that their codes explain; 1 if the norm is 0."""
@@ -154,7 +141,7 @@ class FittedDictionaries:
         tensors["view_weights"] = np.asarray(self.weights, np.float64)
         for sources, targets in self.predictors.items():
             for view, array in targets.items():
-                tensors[f"refit.{'-'.join(map(str, sources))}.{view}"] = array
+                tensors[f"refit.{'-'.join(map(str, sources)) or ANY_NAME}.{view}"] = array
         facts: dict[str, JSON] = {"history": list[JSON](self.history), "n_views": len(self.components)}
         if (running := self.running) is not None:
             facts["stream"] = {"n_batches": running.n_batches, "n_iter": self.n_iter, "scale": running.scale}
@@ -204,7 +191,8 @@ def _read_predictors(tensors: dict[str, Array], components: list[Array]) -> Pred
         if not key.startswith("refit."):
             continue
         _, sources, target = key.split(".")
-        numbers, view = tuple(int(v) for v in sources.split("-")), int(target)
+        numbers = ANY_OTHERS if sources == ANY_NAME else tuple(int(v) for v in sources.split("-"))
+        view = int(target)
         fits = all(0 <= v < len(components) for v in (*numbers, view)) and view not in numbers
         if not fits or array.shape != components[view].shape or array.dtype != components[view].dtype:
             raise ValueError(f"its tensor {key!r} does not fit its dictionaries")

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..coding.coder import Recipe
+from ..coding.making import make_coder
 from ..coding.passes import encode
+from ..coding.recipe import Recipe
 from ..coding.results import WorstSamples
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
@@ -189,7 +190,7 @@ class Loop:
         plan, iteration = self.plan, self.position.iteration
         limit = None if plan.rule.pursuit == "lasso" else int(plan.limits[iteration])
         rule = CodingRule(limit, plan.rule.tol, plan.rule.pursuit, plan.rule.coupling, plan.rule.alpha)
-        recipe = Recipe(in_view_order(self.groups), plan.weights, plan.dtype, rule, size)
+        recipe = Recipe(in_view_order(self.groups), plan.weights, plan.dtype, rule, size, self.data.missing)
         before = [group.atoms.copy() for group in self.groups] if plan.extrapolation else []
         replacing = plan.unused.applies(iteration, self.n_iter)
         n_worst = recipe.n_atoms if replacing else 0
@@ -210,19 +211,23 @@ class Loop:
         found = self.data.sum_codes(recipe, portion, self.plan.threads, Wanted(n_worst)).check_finite()
         n_views = len(self.data.widths)
         energies = np.zeros(n_views)
-        for group, sums in zip(self.groups, found.sums, strict=True):
+        for g, (group, sums) in enumerate(zip(self.groups, found.sums, strict=True)):
+            complete = found.estimate_complete(g, group.atoms)
             if n_views == 1:
                 energies[0] = found.energy / self.plan.weights[0]
             else:
                 energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
-            update.apply(group, sums)
+            update.apply(group, complete)
         return Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
 
     def _update_from_codes(self, update: CodeUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
         plan, threads = self.plan, self.plan.threads
         samples = self.data.samples(portion, dtype=plan.dtype)
-        coded = encode(recipe.coder(threads.count, threads.cancel), samples, threads.count, cancel=threads.cancel)
+        coder = make_coder(recipe, threads.count, threads.cancel)
+        coded = encode(coder, samples, threads.count, cancel=threads.cancel)
         views = samples.read(0, len(samples))
+        if coder.filler is not None:  # their residual is 0, and stays small while atoms change
+            views = coder.filler.fill(views, coded.as_chunk())
         energies = np.zeros(len(views))
         for group, codes in zip(self.groups, coded.as_csr(recipe.n_atoms), strict=True):
             residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
@@ -233,7 +238,7 @@ class Loop:
             update.apply(group, codes, residual, mean_unused=plan.unused.mean)
         uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
         rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
-        worst = WorstSamples(n_worst, coded.energy[rows], samples.rows(rows)) if n_worst else WorstSamples.none()
+        worst = WorstSamples(n_worst, coded.energy[rows], [view[rows] for view in views])
         return Outcome(len(samples), float(coded.energy.sum()), coded.indices.size, energies, uses, worst)
 
     def _replace_unused(self, outcome: Outcome) -> None:

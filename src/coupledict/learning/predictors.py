@@ -14,7 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy.linalg
 
-from ..coding.coder import Recipe, normalize_atoms
+from ..coding.joint_atoms import normalize_atoms
+from ..coding.recipe import Recipe
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
 from ..data.interface import Data
@@ -25,6 +26,8 @@ from .atoms import ordinary_size, solve_factored
 
 #: For each set of source views, a refitted dictionary for each view that is not in it.
 Predictors: TypeAlias = dict[tuple[int, ...], dict[int, Array]]
+#: Stands for whatever other views a sample has; refitted where samples lacked views in learning.
+ANY_OTHERS: tuple[int, ...] = ()
 
 SAMPLES_PER_ATOM = 64  # more samples per atom hardly change the regression
 
@@ -68,13 +71,18 @@ def fit_predictors(
         if not weights[chosen].all():  # a view of weight 0 counts as absent
             continue
         atoms, unit = ordinary_size([components[v] for v in chosen])
-        recipe = Recipe(atoms, weights[chosen], data.dtype, rule, size)
         others = [v for v in range(n_views) if v not in sources]
+        explained = [np.asarray(components[v], np.float64) / unit for v in others]
+        targets = explained if data.missing else []
+        recipe = Recipe(atoms, weights[chosen], data.dtype, rule, size, data.missing, targets)
         found = data.sum_codes(recipe, portion, threads, Wanted(sources=chosen, targets=others)).check_finite()
+        sums = found.estimate_complete(0, np.hstack(explained))
         norms = normalize_atoms(recipe.dictionaries, np.sqrt(recipe.weights / recipe.weights.max()))[1]
-        solved = (ridge(found.sums[0].a, found.sums[0].b, alpha, norms) * unit).astype(data.dtype)
+        solved = (ridge(sums.a, sums.b, alpha, norms) * unit).astype(data.dtype)
         ends = np.cumsum([data.widths[v] for v in others])[:-1]
         fitted[sources] = {
             v: np.ascontiguousarray(piece) for v, piece in zip(others, np.split(solved, ends, axis=1), strict=True)
         }
+        if data.missing and len(sources) == n_views - 1 > 1:  # coded from those of them that each sample has
+            fitted.setdefault(ANY_OTHERS, {}).update(fitted[sources])
     return fitted

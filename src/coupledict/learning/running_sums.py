@@ -38,11 +38,12 @@ class RunningSums:
         """
         found.check_finite()
         groups = [replace(group, atoms=group.atoms.copy()) for group in self.groups]
+        fresh = [found.estimate_complete(g, group.atoms) for g, group in enumerate(groups)]
         n_batches = self.n_batches + 1
         keep = (1 - 1 / n_batches) ** 2 * (1 - forgetting)
-        sums = found.sums
+        sums = fresh
         if self.sums:
-            pairs = zip(self.sums, found.sums, strict=True)
+            pairs = zip(self.sums, fresh, strict=True)
             sums = [Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in pairs]
         update = Statistics(n_sweeps=1)
         for group, own in zip(groups, sums, strict=True):

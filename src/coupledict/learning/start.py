@@ -113,10 +113,24 @@ def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: 
 def _paired_samples(data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:
     """Return nonzero samples in random order as atoms; noise fills up missing ones."""
     rows = data.draw(4 * n_components, rng)
+    if data.missing:
+        rows = fill_drawn(rows)
     alive = np.logical_and.reduce([np.isfinite(part).all(axis=1) & (np.abs(part).sum(axis=1) > 0) for part in rows])
     rows = [part[alive][:n_components] for part in rows]
     missing = n_components - rows[0].shape[0]
     return [np.vstack([part, rng.standard_normal((missing, part.shape[1]))]) for part in rows]
+
+
+def fill_drawn(rows: list[Array]) -> list[Array]:
+    """Return drawn samples with their missing entries filled in; those that know most come first."""
+    table = np.hstack(rows)
+    known = ~np.isnan(table)
+    order = np.argsort(-known.sum(axis=1), kind="stable")
+    table, known = table[order], known[order]
+    counts = known.sum(axis=0)
+    means = np.where(known, table, 0).sum(axis=0) / np.maximum(counts, 1)
+    filled = np.where(known, table, means)
+    return np.split(filled, np.cumsum([part.shape[1] for part in rows])[:-1], axis=1)
 
 
 def start(init: Any, data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:

@@ -1,0 +1,110 @@
+"""Coding of samples with missing entries: each as if it had its known entries alone.
+
+NaN stands for a missing entry, a row of NaN in a view for an absent view. Samples that have the same views, each
+complete, share a coder with a Gram matrix. A sample that misses single entries would have a Gram matrix of its own, so
+these samples go to the kernel for masked signals, which needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..foundation.arrays import Array
+from .coder import Coder, Scratch
+from .filling import Filler
+from .greedy import GRAM_BUDGET_BYTES, GreedyCoder, gram_pays
+from .recipe import Recipe
+from .results import ChunkCodes, Coded
+
+MAX_VIEWS = 16  # with more views, there are too many sets of them to give each a coder
+
+
+class IncompleteCoder(Coder):
+    """OMP and OLS over the known entries of each sample.
+
+    How a sample is coded depends on the sample and the recipe alone, not on the other samples of its chunk.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._masked = masked = GreedyCoder(recipe, 1, masked=True)
+        self.n_atoms, self.dtype, self.groups, self.tol = masked.n_atoms, masked.dtype, masked.groups, masked.tol
+        self.n_nonzero, self.typical_nonzero = masked.n_nonzero, masked.typical_nonzero
+        self.multiply_adds, self.whole_blocks = masked.multiply_adds, masked.whole_blocks
+        self.filler = Filler(recipe.dictionaries, recipe.dtype)
+        # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
+        self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=self.n_nonzero))
+        self._coders: dict[tuple[int, ...], Coder] = {}
+
+    def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
+        """Code a chunk of samples."""
+        n = views[0].shape[0]
+        codes = ChunkCodes(np.zeros(n, np.int32), np.empty(0, np.int32), [np.empty(0, self.dtype)])
+        for present, rows in self._parts(views):
+            coder = self._masked if present is None else self._coder_of(present)
+            chosen = list(range(len(views))) if present is None else present
+            if rows.size == n:
+                return coder.encode_rows([views[v] for v in chosen], scratch)
+            energy, status = np.empty(rows.size), np.empty(rows.size, np.uint8)
+            part = coder.encode_rows(
+                [views[v][rows] for v in chosen], Scratch(scratch.workspace, scratch.cancel, energy, status)
+            )
+            scratch.energy[rows], scratch.status[rows] = energy, status
+            codes = codes.filled(rows, part)
+        return codes
+
+    def count_unreached(self, coded: Coded) -> int:
+        """Return how many samples ended above tol although they were allowed more atoms."""
+        return self._masked.count_unreached(coded)
+
+    def _parts(self, views: list[Array]) -> Iterator[tuple[tuple[int, ...] | None, npt.NDArray[np.int64]]]:
+        """Yield sets of views with the samples that have just these, complete; None with all other samples."""
+        n_missing = np.stack([np.count_nonzero(np.isnan(view), axis=1) for view in views])
+        widths = np.array([view.shape[1] for view in views])[:, None]
+        absent = n_missing == widths
+        others = np.any((n_missing > 0) & ~absent, axis=0) | absent.all(axis=0)
+        if len(views) > MAX_VIEWS:
+            others |= absent.any(axis=0)
+        patterns = (1 << np.arange(min(len(views), MAX_VIEWS))) @ absent[:MAX_VIEWS]
+        for pattern in np.unique(patterns[~others]).tolist():
+            present = tuple(v for v in range(len(views)) if v >= MAX_VIEWS or not pattern >> v & 1)
+            rows = np.flatnonzero(~others & (patterns == pattern))
+            if self._pays(present):
+                yield present, rows
+            else:
+                others[rows] = True
+        if others.any():
+            yield None, np.flatnonzero(others)
+
+    def _pays(self, present: tuple[int, ...]) -> bool:
+        """Return whether samples of these views have a coder of their own.
+
+        There may be as many sets of views as there are subsets, and samples are assumed to be spread evenly over them.
+        """
+        n_views = len(self._recipe.dictionaries)
+        if len(present) == n_views:
+            return True
+        n_patterns = 2**n_views - 1
+        if n_patterns * self.n_atoms**2 * self.dtype.itemsize > GRAM_BUDGET_BYTES:
+            return False
+        part = self._part(present, self._recipe.n_samples // n_patterns)
+        return bool(part.weights.any()) and gram_pays(part, self.typical_nonzero)
+
+    def _part(self, present: tuple[int, ...], n_samples: int) -> Recipe:
+        chosen = [self._recipe.dictionaries[v] for v in present]
+        return replace(
+            self._recipe, dictionaries=chosen, weights=self._recipe.weights[list(present)], n_samples=n_samples
+        )
+
+    def _coder_of(self, present: tuple[int, ...]) -> Coder:
+        """Return the coder of a set of views, made when the first sample needs it.
+
+        There is no lock, which a forked process could inherit locked: two threads may both make one.
+        """
+        coder = self._coders.get(present)
+        if coder is None:
+            coder = self._coders[present] = GreedyCoder(self._part(present, self._recipe.n_samples), 1)
+        return coder

@@ -1,0 +1,73 @@
+"""Missing entries: how users say that there are some. Inside, NaN stands for a missing entry.
+
+Masked arrays of NumPy and nullable columns of pandas and polars say by themselves which entries are missing. In other
+arrays NaN may be a missing entry or a mistake, so users have to say which, by ``missing="nan"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import Array
+from .tables import is_table, missing_in_table
+
+#: Whether NaN is an error, or stands for a missing entry.
+Missing: TypeAlias = Literal["error", "nan"]
+
+
+def masked_to_nan(value: Any) -> Any:
+    """Return a masked array as an array of floats with NaN for masked entries, and anything else unchanged.
+
+    Integers that float32 cannot represent become float64.
+    """
+    if not np.ma.isMaskedArray(value):
+        return value
+    if value.dtype.kind not in "fiub" or np.ma.getmask(value) is np.ma.nomask:
+        return np.asarray(value.data)
+    return np.where(np.ma.getmaskarray(value), np.float32(np.nan), value.data)
+
+
+def declared_missing(value: Any) -> npt.NDArray[np.bool_] | None:
+    """Return which entries an array or a table itself says are missing; None if it says so of none."""
+    mask = None
+    if np.ma.isMaskedArray(value):
+        mask = np.ma.getmaskarray(value)
+    elif is_table(value):
+        mask = missing_in_table(value)
+    return mask if mask is not None and mask.any() else None
+
+
+def may_miss(given: Sequence[Any], arrays: Sequence[Array], names: Sequence[str], missing: Missing) -> bool:
+    """Return whether entries of these views may be missing, by what users say or by what the views themselves say.
+
+    Where the views alone say so, NaN that is not marked as missing is an error.
+
+    Parameters
+    ----------
+    given : list of arrays or tables
+        The views as they were given.
+    arrays : list of arrays
+        The same as arrays, with NaN for entries that are marked as missing.
+    names : list of str
+        What to call them in errors.
+    missing : {"error", "nan"}
+        What users say.
+    """
+    if missing == "nan":
+        return True
+    masks = [declared_missing(view) for view in given]
+    if all(mask is None for mask in masks):
+        return False
+    for array, mask, name in zip(arrays, masks, names, strict=True):
+        strange = np.isnan(array) if mask is None else np.isnan(array) & ~mask
+        if strange.any():
+            row, column = (int(place) for place in np.argwhere(strange)[0])
+            raise ValueError(
+                f"Expected {name} to be finite where it is not marked as missing, got NaN in sample {row}, feature"
+                f" {column}. If NaN stands for a missing entry too, use missing='nan'."
+            )
+    return True
