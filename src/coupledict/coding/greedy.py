@@ -48,7 +48,7 @@ class GreedyCoder(Coder):
         # Only the ratios of the weights matter to the codes; with a largest weight of 1, no product overflows.
         self._top_weight = float(recipe.weights.max())
         scales = np.sqrt(recipe.weights / self._top_weight)
-        self._scales: list[float] = scales.tolist()
+        self.scales: list[float] = scales.tolist()
         self.n_atoms, widths = recipe.n_atoms, [d.shape[1] for d in dictionaries]
         # An atom is orthogonalised within its group, so no group can use more atoms than it has features.
         most = min([self.n_atoms, *(sum(widths[v] for v in group) for group in self.groups)])
@@ -114,7 +114,7 @@ class GreedyCoder(Coder):
         if len(self.groups) == 1:
             written = plans[0].encode(
                 views,
-                self._scales,
+                self.scales,
                 ols=self._ols,
                 gram_free=self.whole_blocks,
                 masked=self._masked,
@@ -122,12 +122,12 @@ class GreedyCoder(Coder):
                 **common,
             )
         else:
-            written = type(plans[0]).encode_support(plans, views, self._scales, values=values, **common)
+            written = type(plans[0]).encode_support(plans, views, self.scales, values=values, **common)
         return ChunkCodes(counts, indices[:written], [piece[:written] for piece in values])
 
     def _make_plans(self, dtype: np.dtype[Any]) -> list[_native.Plan]:
         make = _native.Plan32 if dtype == np.float32 else _native.Plan64
-        scales = np.array(self._scales)
+        scales = np.array(self.scales)
         plans = []
         for group in self.groups:
             atoms, norms = normalize_atoms([self._recipe.dictionaries[v] for v in group], scales[group], dtype)

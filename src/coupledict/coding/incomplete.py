@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..kernels import _native
 from .coder import Coder, Scratch
 from .filling import Filler
 from .greedy import GRAM_BUDGET_BYTES, GreedyCoder, gram_pays
@@ -41,6 +42,13 @@ class IncompleteCoder(Coder):
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples."""
+        codes = self._encode_parts(views, scratch)
+        for view, scale in zip(views, self._masked.scales, strict=True):
+            if scale == 0:  # the kernel multiplies by it, and infinity times 0 would pass for a missing entry
+                scratch.status[np.isinf(view).any(axis=1)] = _native.NOT_FINITE
+        return codes
+
+    def _encode_parts(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         n = views[0].shape[0]
         codes = ChunkCodes(np.zeros(n, np.int32), np.empty(0, np.int32), [np.empty(0, self.dtype)])
         for present, rows in self._parts(views):

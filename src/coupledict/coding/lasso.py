@@ -40,11 +40,13 @@ class LassoCoder(Coder):
         from sklearn.decomposition import sparse_encode  # slow to import, and rarely needed
 
         pairs = zip(views, self._scales, strict=True)
-        joint = np.hstack([np.asarray(view, np.float64) * scale for view, scale in pairs])
+        with np.errstate(invalid="ignore"):  # infinity times a weight of 0
+            joint = np.hstack([np.asarray(view, np.float64) * scale for view, scale in pairs])
         known = ~np.isnan(joint) if self.filler is not None else np.ones(joint.shape, bool)
         finite = np.isfinite(joint, where=known, out=np.ones(joint.shape, bool)).all(axis=1)
-        scratch.status[:] = np.where(finite, _native.LIMIT, _native.NOT_FINITE)
-        scratch.status[~known.any(axis=1)] = _native.UNKNOWN
+        finite &= ~np.logical_or.reduce([np.isinf(view).any(axis=1) for view in views])
+        scratch.status[:] = np.where(known.any(axis=1), _native.LIMIT, _native.UNKNOWN)
+        scratch.status[~finite] = _native.NOT_FINITE
         joint[~finite], joint[~known] = 0, 0
         codes = np.zeros((len(joint), self.n_atoms), self.dtype)
         for rows, features in _same_features(known):
