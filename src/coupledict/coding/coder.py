@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,11 @@ class Coder(ABC):
         """Return how many samples ended above tol although they were allowed more atoms."""
         return 0
 
+    def count_shortfall(self, coded: Coded) -> Shortfall:
+        """Return how many samples were not coded as asked."""
+        unknown = int(np.count_nonzero(coded.status == _native.UNKNOWN))
+        return Shortfall(coded.status.size, self.count_unreached(coded), unknown)
+
 
 class Workspaces:
     """Scratch memory for kernels: one workspace per working thread, reused from chunk to chunk."""
@@ -108,23 +113,42 @@ class Workspaces:
         self._idle.append(workspace)
 
 
-def warn_if_unreached(count: int, n_samples: int, tol: float | None, *, stacklevel: int = 3) -> None:
-    """Warn once if `count` samples ended above tol although they were allowed more atoms."""
-    if count:
-        warnings.warn(
-            f"{count} of {n_samples} samples did not reach tol={tol}: what is left of them is, up to"
-            " rounding, orthogonal to every atom. Use a larger tol or a dictionary that spans the samples.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+@dataclass
+class Shortfall:
+    """How many samples were not coded as asked; ``+=`` adds those of other samples.
 
+    Attributes
+    ----------
+    n_samples : int
+        All samples.
+    unreached : int
+        Those that ended above tol although they were allowed more atoms.
+    unknown : int
+        Those that have no known entry, and thus no code.
+    """
 
-def warn_if_unknown(coded: Coded, *, stacklevel: int = 3) -> None:
-    """Warn once if samples have no known entry, and thus no code."""
-    count = int(np.count_nonzero(coded.status == _native.UNKNOWN))
-    if count:
-        warnings.warn(
-            f"{count} of {coded.status.size} samples have no known entry; their codes are 0.",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
+    n_samples: int = 0
+    unreached: int = 0
+    unknown: int = 0
+
+    def __iadd__(self, other: Shortfall) -> Self:
+        self.n_samples += other.n_samples
+        self.unreached += other.unreached
+        self.unknown += other.unknown
+        return self
+
+    def warn(self, tol: float | None, *, stacklevel: int = 3) -> None:
+        """Warn once of each kind, if there are any."""
+        if self.unreached:
+            warnings.warn(
+                f"{self.unreached} of {self.n_samples} samples did not reach tol={tol}: what is left of them is, up to"
+                " rounding, orthogonal to every atom. Use a larger tol or a dictionary that spans the samples.",
+                ConvergenceWarning,
+                stacklevel=stacklevel,
+            )
+        if self.unknown:
+            warnings.warn(
+                f"{self.unknown} of {self.n_samples} samples have no known entry; their codes are 0.",
+                UserWarning,
+                stacklevel=stacklevel,
+            )

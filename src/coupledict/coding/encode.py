@@ -14,7 +14,6 @@ from ..foundation.checks import check_choice, check_weights
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_names
 from ..parallel.jobs import count_jobs
-from .coder import warn_if_unknown, warn_if_unreached
 from .making import make_coder
 from .passes import encode
 from .recipe import Recipe
@@ -210,6 +209,5 @@ def sparse_encode(
     coder = make_coder(Recipe(chosen, weights[kept], dtype, rule, views[0].shape[0], incomplete), threads)
     names = None if single else tuple(f"X[{present[i]}]" for i in kept)
     coded = encode(coder, Samples(views, dtype, names=names, missing=incomplete), threads)
-    warn_if_unreached(coder.count_unreached(coded), coded.status.size, coder.tol)
-    warn_if_unknown(coded)
+    coder.count_shortfall(coded).warn(coder.tol)
     return coded.as_csr(coder.n_atoms)[0]

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..coding.coder import Coder
+from ..coding.coder import Coder, Shortfall
 from ..coding.passes import Targets, encode, sum_codes
 from ..coding.results import PassSums
 from ..coding.samples import Piece, Samples, check_finite
@@ -58,15 +58,23 @@ def block_largest(views: Sequence[Array]) -> Largest:
     return Largest(largest_number(views))
 
 
-def block_energies(views: Sequence[Array], piece: Piece, names: Names = None, *, missing: bool) -> Floats:
-    """Return, for each view, the squared norm of the rows of a block and the number of known entries."""
+def sum_energies(views: Sequence[Array]) -> Floats:
+    """Return, for each view, the squared norm of all its known entries, and their number."""
     energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
     known = np.array([float(view.size) for view in views])
-    if not np.isfinite(energies).all():
-        check_finite(views, piece, names, missing=missing)
+    if np.isnan(energies).any():
         energies = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
         known = np.array([float(np.count_nonzero(~np.isnan(view))) for view in views])
     return np.stack([energies, known])
+
+
+def block_energies(views: Sequence[Array], piece: Piece, names: Names = None, *, missing: bool) -> Floats:
+    """Return the same for the rows of a block; raise for NaN, unless it is allowed, and for infinity."""
+    sums = sum_energies(views)
+    any_missing = sums[1].sum() < sum(view.size for view in views)
+    if not np.isfinite(sums[0]).all() or (any_missing and not missing):
+        check_finite(views, piece, names, missing=missing)
+    return sums
 
 
 def mean_energies(sums: Floats, widths: Sequence[int]) -> list[float]:
@@ -116,8 +124,8 @@ def block_codes(
     threads: Threads,
     sources: Sequence[int],
     names: Names = None,
-) -> tuple[list[csr_array], int]:
-    """Return the codes of a block, one array for each group of views, and how many samples did not reach tol."""
+) -> tuple[list[csr_array], Shortfall]:
+    """Return the codes of a block, one array for each group of views, and how many were not coded as asked."""
     samples = _samples(coder, views, piece, dtype, sources, names)
     coded = encode(coder, samples, threads.count, cancel=threads.cancel)
-    return coded.as_csr(coder.n_atoms), coder.count_unreached(coded)
+    return coded.as_csr(coder.n_atoms), coder.count_shortfall(coded)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from ..coding.coder import warn_if_unreached
+from ..coding.coder import Shortfall
 from ..coding.making import make_coder
 from ..coding.recipe import Recipe
 from ..coding.results import PassSums
@@ -50,6 +50,11 @@ class Blocked(Data):
         self.present, self.n_views = blocks.present, blocks.n_views
         self.widths, self.dtype = blocks.widths, blocks.dtype
         self.view_names, self.missing = blocks.view_names, blocks.missing
+
+    def allow_missing(self, *, all_nan: bool) -> None:
+        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        super().allow_missing(all_nan=all_nan)
+        self.blocks.only_marked = self.missing and not all_nan
 
     def largest(self, threads: Threads) -> float:
         """Return the largest absolute value of all samples; reads all blocks unless it is known already."""
@@ -134,18 +139,18 @@ class Blocked(Data):
     def _coded(
         self, recipe: Recipe, sources: Sequence[int], threads: Threads, decode: Decode | None = None
     ) -> Iterator[list[Any]]:
-        """Yield the codes of each block, or what `decode` makes of them; then warn if some did not reach tol."""
+        """Yield the codes of each block, or what `decode` makes of them; then warn if some were not coded as asked."""
         coder = make_coder(recipe, threads.count, threads.cancel)
 
-        def work(piece: Piece, views: list[Array], inner: Threads) -> tuple[list[Any], int]:
-            codes, unreached = block_codes(coder, views, piece, recipe.dtype, inner, sources, self.names)
-            return (codes if decode is None else decode(views, codes[0])), unreached
+        def work(piece: Piece, views: list[Array], inner: Threads) -> tuple[list[Any], Shortfall]:
+            codes, shortfall = block_codes(coder, views, piece, recipe.dtype, inner, sources, self.names)
+            return (codes if decode is None else decode(views, codes[0])), shortfall
 
-        unreached = 0
-        for codes, count in self._each(work, self.blocks.whole(), threads):  # empty ones too: part i is block i
-            unreached += count
+        shortfall = Shortfall()
+        for codes, own in self._each(work, self.blocks.whole(), threads):  # empty ones too: part i is block i
+            shortfall += own
             yield codes
-        warn_if_unreached(unreached, self.n_samples, recipe.rule.tol)
+        shortfall.warn(recipe.rule.tol)
 
     def _filled(self, portion: Portion | None) -> list[Piece]:
         """Return the pieces of a portion, or of all blocks, without empty ones."""

@@ -14,10 +14,11 @@ from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..coding.samples import Piece
 from ..foundation.arrays import Array, common_dtype, largest_number
-from ..foundation.missing import declared_missing
+from ..foundation.missing import check_marked, declared_missing
 from ..foundation.views import Views, check_view, list_views, view_names
 
 BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
@@ -46,6 +47,8 @@ class Blocks(ABC):
     view_names : tuple of str, or None
     missing : bool
         Whether the samples themselves say that entries are missing, as masked arrays do.
+    only_marked : bool
+        Whether NaN that is not marked as missing is an error although entries are missing.
     """
 
     sizes: list[int]
@@ -56,6 +59,7 @@ class Blocks(ABC):
     largest: float | None = None
     view_names: tuple[str, ...] | None = None
     missing: bool = False
+    only_marked: bool = False
 
     @property
     def n_samples(self) -> int:
@@ -92,6 +96,7 @@ class ArrayBlocks(Blocks):
                 )
             check_view(np.empty((0, int(view.shape[1])), view.dtype), name)
         self.views, self.names = views, names
+        self.masks: list[npt.NDArray[np.bool_] | None] = [None] * len(views)
         self.widths = [int(view.shape[1]) for view in views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in views])
         n, rows = int(views[0].shape[0]), block_rows(views)
@@ -114,11 +119,14 @@ class ArrayBlocks(Blocks):
             yield piece, functools.partial(self._read, piece)
 
     def _read(self, piece: Piece) -> list[Array]:
-        first = piece.block * self._rows
-        return [
-            self._read_view(view, name, first + piece.start, first + piece.stop, piece.block)
-            for view, name in zip(self.views, self.names, strict=True)
-        ]
+        start, stop = (piece.block * self._rows + place for place in (piece.start, piece.stop))
+        loaded = []
+        for view, mask, name in zip(self.views, self.masks, self.names, strict=True):
+            rows = self._read_view(view, name, start, stop, piece.block)
+            if self.only_marked:
+                check_marked(rows, None if mask is None else mask[start:stop], name, first=start)
+            loaded.append(rows)
+        return loaded
 
     @staticmethod
     def _read_view(view: Any, name: str, start: int, stop: int, block: int) -> Array:
@@ -206,7 +214,11 @@ class _Chunks(Blocks):
         parts = [chunk] if self._single else list(chunk)
         present = [v for v, part in enumerate(parts) if part is not None]
         views = [check_view(parts[v], name if self._single else f"{name}[{v}]") for v in present]
-        self.missing = self.missing or any(declared_missing(parts[v]) is not None for v in present)
+        masks = [declared_missing(parts[v]) for v in present]
+        self.missing = self.missing or any(mask is not None for mask in masks)
+        if self.only_marked:
+            for v, view, mask in zip(present, views, masks, strict=True):
+                check_marked(view, mask, name if self._single else f"{name}[{v}]")
         if not views:
             raise ValueError(f"Expected {name} to hold at least one view, got none.")
         widths, rows = [view.shape[1] for view in views], [view.shape[0] for view in views]
@@ -347,7 +359,8 @@ def find_blocks(value: Any, *, single: bool, name: str, view_names: Sequence[str
     given, names = ([value], [name]) if single else (list(value), [f"{name}[{v}]" for v in range(len(value))])
     views = [x if x is None or is_stored(x) else check_view(x, label) for x, label in zip(given, names, strict=True)]
     blocks = ArrayBlocks(views, names)
-    blocks.missing = any(declared_missing(view) is not None for view in given)
+    blocks.masks = [declared_missing(given[v]) for v in blocks.present]
+    blocks.missing = any(mask is not None for mask in blocks.masks)
     return blocks
 
 

@@ -60,6 +60,10 @@ class Data(ABC):
     view_names: tuple[str, ...] | None = None
     feature_names: list[Array | None] | None = None
 
+    def allow_missing(self, *, all_nan: bool) -> None:
+        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        self.missing = self.missing or all_nan
+
     def find_scale(self, threads: Threads) -> float:
         """Return the power of two to multiply samples by, so that no sum over them over- or underflows; usually 1."""
         return safe_scale(self.largest(threads), self.dtype)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..coding.coder import Coder, warn_if_unknown, warn_if_unreached
+from ..coding.coder import Coder
 from ..coding.making import make_coder
 from ..coding.passes import Targets, encode, sum_codes
 from ..coding.recipe import Recipe
 from ..coding.results import Coded, PassSums
-from ..coding.samples import Piece, Samples
+from ..coding.samples import Samples
 from ..files.codes import CodeFile
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number, multiply
 from ..parallel.jobs import Threads
-from .block_work import EVERYTHING, Wanted, block_energies, mean_energies
+from .block_work import EVERYTHING, Wanted, mean_energies, sum_energies
 from .blocked import Blocked
 from .blocks import ArrayBlocks
 from .interface import Data, Decode, Portion
@@ -63,8 +63,7 @@ class InMemory(Data):
     def mean_energies(self, threads: Threads) -> list[float]:
         """Return the mean squared norm of the samples of each view."""
         if self.missing:
-            everything = Piece(0, 0, self.n_samples)
-            return mean_energies(block_energies(self.views, everything, self.names, missing=True), self.widths)
+            return mean_energies(sum_energies(self.views), self.widths)
         return [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in self.views]
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
@@ -100,9 +99,7 @@ class InMemory(Data):
     def energies(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> tuple[float, Floats]:
         """Return the weighted squared residual of all samples, and the squared norm of each view that is coded."""
         coded = self._encode(recipe, sources, threads)[1]
-        everything = Piece(0, 0, self.n_samples)
-        views = [self.views[i] for i in sources]
-        return float(coded.energy.sum()), block_energies(views, everything, missing=self.missing)[0]
+        return float(coded.energy.sum()), sum_energies([self.views[i] for i in sources])[0]
 
     def samples(
         self, portion: Portion | None, chosen: Sequence[int] | None = None, dtype: np.dtype[Any] | None = None
@@ -124,8 +121,7 @@ class InMemory(Data):
         coder = make_coder(recipe, threads.count, threads.cancel)
         samples = self.samples(None, sources, recipe.dtype)
         coded = encode(coder, samples, threads.count, cancel=threads.cancel)
-        warn_if_unreached(coder.count_unreached(coded), coded.status.size, coder.tol, stacklevel=6)
-        warn_if_unknown(coded, stacklevel=6)
+        coder.count_shortfall(coded).warn(coder.tol, stacklevel=6)
         return coder, coded
 
     def decoded(

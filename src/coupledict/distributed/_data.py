@@ -18,7 +18,7 @@ from dask.array.dispatch import concatenate_lookup
 from dask.task_spec import Task, TaskRef
 from scipy.sparse import csr_array, hstack, vstack
 
-from ..coding.coder import warn_if_unreached
+from ..coding.coder import Shortfall
 from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.samples import Piece
@@ -39,6 +39,7 @@ from ..data.order import Order
 from ..data.pieces import mix_drawn, plan_draw, spread
 from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
 from ..foundation.arrays import Array, common_dtype
+from ..foundation.missing import declared_missing
 from ..foundation.views import check_view
 from ..parallel.jobs import Threads
 from ._graph import Block, Graph, Key, Ready, block_task, list_graph, needed_tasks, plan_readings, sum_graph
@@ -69,7 +70,7 @@ def _sums(ready: Ready, views: list[Array], block: Block, *, wanted: Wanted) -> 
     return block_sums(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), wanted, block.shown_names)
 
 
-def _code(ready: Ready, views: list[Array], block: Block, sources: list[int]) -> tuple[list[csr_array], int]:
+def _code(ready: Ready, views: list[Array], block: Block, sources: list[int]) -> tuple[list[csr_array], Shortfall]:
     dtype, names = ready.recipe.dtype, block.shown_names
     return block_codes(ready.coder, views, block.piece, dtype, Threads(), sources, names)
 
@@ -82,15 +83,17 @@ def _one_code(ready: Ready, views: list[Array], block: Block, *, sources: list[i
     return _codes(ready, views, block, sources=sources)[0]
 
 
-def _write(ready: Ready, views: list[Array], block: Block, *, sources: list[int], folder: Path) -> tuple[int, int, int]:
+def _write(
+    ready: Ready, views: list[Array], block: Block, *, sources: list[int], folder: Path
+) -> tuple[int, int, Shortfall]:
     if not folder.is_dir():
         raise FileNotFoundError(
             f"Expected the folder '{folder}' to be there for every worker, got no such folder on one of them. Codes are"
             " written by the workers, so they need storage that all of them share."
         )
-    (codes,), unreached = _code(ready, views, block, sources)
+    (codes,), shortfall = _code(ready, views, block, sources)
     write_part(folder, block.number, codes)
-    return codes.shape[0], codes.nnz, unreached
+    return codes.shape[0], codes.nnz, shortfall
 
 
 def _keep(ready: Ready | None, views: list[Array], block: Block) -> list[Array]:
@@ -176,7 +179,8 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
     rows, aligned = first.chunks[0], []
     for view, name in zip(views, names, strict=True):
         if not isinstance(view, da.Array) and not is_stored(view):
-            view = check_view(view, name)
+            array, mask = check_view(view, name), declared_missing(view)
+            view = array if mask is None else np.ma.array(array, mask=mask)
         if len(view.shape) != 2 or view.shape[1] == 0:
             raise ValueError(f"Expected {name} to have 2 dimensions and at least one feature, got shape {view.shape}.")
         if view.shape[0] != first.shape[0]:
@@ -212,9 +216,15 @@ class DaskData(Data):
         self.widths = [int(view.shape[1]) for view in self._views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in self._views])
         self.missing = any(np.ma.isMaskedArray(view._meta) for view in self._views)
+        self._only_marked = False
         self._readings, self._shared, self._futures = plan_readings(self._views)
         in_float = any(view.dtype.kind == "f" for view in self._views)
         self._largest: float | None = None if in_float else 0.0  # integers are never so large that samples need scaling
+
+    def allow_missing(self, *, all_nan: bool) -> None:
+        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        super().allow_missing(all_nan=all_nan)
+        self._only_marked = self.missing and not all_nan
 
     def largest(self, threads: Threads) -> float:
         """Return the largest absolute value of all samples; reads all chunks, once."""
@@ -294,11 +304,11 @@ class DaskData(Data):
             )
         with FolderWriter(out, recipe.n_atoms, recipe.dtype) as writer:
             job = functools.partial(_write, sources=list(sources), folder=writer.temporary)
-            unreached = 0
-            for size, nnz, count in self._list("write", job, self._blocks(None, empty=True), recipe):
+            shortfall = Shortfall()
+            for size, nnz, own in self._list("write", job, self._blocks(None, empty=True), recipe):
                 writer.note(size, nnz)
-                unreached += count
-        warn_if_unreached(unreached, self.n_samples, recipe.rule.tol)
+                shortfall += own
+        shortfall.warn(recipe.rule.tol)
         return open_codes(writer.path)
 
     def in_memory(self) -> list[da.Array]:
@@ -329,6 +339,7 @@ class DaskData(Data):
                 self._readings[piece.block],
                 self.scale,
                 self.dtype,
+                self._only_marked,
             )
             for number, piece in enumerate(pieces)
         ]

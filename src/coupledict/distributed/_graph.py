@@ -25,6 +25,7 @@ from ..coding.results import PassSums
 from ..coding.samples import Piece
 from ..data.tree import FAN_IN, TreeSum
 from ..foundation.arrays import Array, multiply
+from ..foundation.missing import check_marked, declared_missing
 from ..foundation.views import check_view
 from ._run import tell
 
@@ -142,6 +143,8 @@ class Block:
     reading : Reading
     scale, dtype : float, dtype
         Power of two that the samples are multiplied by, and their dtype afterwards.
+    only_marked : bool
+        Whether NaN that is not marked as missing is an error although entries are missing.
     """
 
     number: int
@@ -152,6 +155,7 @@ class Block:
     reading: Reading
     scale: float
     dtype: np.dtype[Any]
+    only_marked: bool = False
 
     @property
     def shown_names(self) -> tuple[str, ...] | None:
@@ -173,6 +177,8 @@ class Block:
                     f"Expected chunk {number} of {name} to have shape {(self.rows, width)}, as its Dask array says, got"
                     f" {array.shape}."
                 )
+            if self.only_marked:
+                check_marked(array, declared_missing(view), f"chunk {number} of {name}")
             views.append(array[self.piece.start : self.piece.stop])
         return multiply(views, self.scale, self.dtype)
 

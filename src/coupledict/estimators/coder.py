@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from ..coding.encode import check_dictionaries, match_views, sparse_encode
 from ..coding.rule import Pursuit
 from ..foundation.arrays import Array
+from ..foundation.checks import check_choice
 from ..foundation.missing import Missing
 from ..foundation.views import ViewsLike, is_view_list, list_views, view_names
 from .base import rebuild
@@ -86,6 +87,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
+        check_choice(self.missing, "missing", get_args(Missing))
         dictionaries, single = check_dictionaries(self.dictionary)
         if X is not None:
             given = self._list(X)

@@ -49,10 +49,11 @@ def open_all_views(X: Any, names: Sequence[str] | None = (), missing: Missing = 
         data = InMemory(_check_all_views(given))
         data.missing = may_miss(given, data.views, data.names or ["X[0]"], missing)
         data.feature_names = feature_names(given)
-    elif len(data.present) < data.n_views:
+    else:
+        data.allow_missing(all_nan=missing == "nan")
+    if len(data.present) < data.n_views:
         absent = min(set(range(data.n_views)) - set(data.present))
         raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
-    data.missing = data.missing or missing == "nan"
     if own is not None:
         data.view_names = tuple(names) if names else own
     return data
@@ -64,7 +65,7 @@ def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | Non
     given = list_views(X, names)
     stored = open_stored(given, single=False, names=names)
     if stored is not None:
-        stored.missing = stored.missing or missing == "nan"
+        stored.allow_missing(all_nan=missing == "nan")
         return stored
     present, views, incomplete = match_views(given, dictionaries, single=False, missing=missing)
     data = InMemory(views, present, len(dictionaries))

@@ -193,7 +193,7 @@ missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         data = open_stored(X, single=True)
         if data is None:
             return self._validate(X, reset=reset)
-        data.missing = data.missing or self.missing == "nan"
+        data.allow_missing(all_nan=self.missing == "nan")
         return data
 
     @property

@@ -63,11 +63,16 @@ def may_miss(given: Sequence[Any], arrays: Sequence[Array], names: Sequence[str]
     if all(mask is None for mask in masks):
         return False
     for array, mask, name in zip(arrays, masks, names, strict=True):
-        strange = np.isnan(array) if mask is None else np.isnan(array) & ~mask
-        if strange.any():
-            row, column = (int(place) for place in np.argwhere(strange)[0])
-            raise ValueError(
-                f"Expected {name} to be finite where it is not marked as missing, got NaN in sample {row}, feature"
-                f" {column}. If NaN stands for a missing entry too, use missing='nan'."
-            )
+        check_marked(array, mask, name)
     return True
+
+
+def check_marked(array: Array, mask: npt.NDArray[np.bool_] | None, name: str, *, first: int = 0) -> None:
+    """Raise for NaN that is not marked as missing. `first` is the number of the first sample of the array."""
+    strange = np.isnan(array) if mask is None else np.isnan(array) & ~mask
+    if strange.any():
+        row, column = (int(place) for place in np.argwhere(strange)[0])
+        raise ValueError(
+            f"Expected {name} to be finite where it is not marked as missing, got NaN in sample {first + row}, feature"
+            f" {column}. If NaN stands for a missing entry too, use missing='nan'."
+        )
