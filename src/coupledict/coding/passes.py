@@ -168,6 +168,8 @@ def sum_codes(
         samples.check_status(start, status)
         if targets is not None:
             views = explained.read(start, end)
+            if filler is not None:  # samples without any of these views say nothing about them
+                codes = codes.kept(np.logical_or.reduce([~np.isnan(view).all(axis=1) for view in views]))
         try:
             own = idle.pop()
         except IndexError:

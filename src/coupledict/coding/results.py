@@ -42,6 +42,13 @@ class ChunkCodes:
     indices: npt.NDArray[np.int32]
     values: list[Array]
 
+    def kept(self, keep: npt.NDArray[np.bool_]) -> ChunkCodes:
+        """Return the same codes without the nonzeros of rows that are not to be kept."""
+        if keep.all():
+            return self
+        own = np.repeat(keep, self.counts)
+        return ChunkCodes(np.where(keep, self.counts, 0), self.indices[own], [values[own] for values in self.values])
+
     def filled(self, rows: npt.NDArray[np.int64], other: ChunkCodes) -> ChunkCodes:
         """Return the same codes with those of `other` for some rows, which have no nonzeros yet."""
         counts = self.counts.copy()
