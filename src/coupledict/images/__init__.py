@@ -1,7 +1,8 @@
-"""Images: patches, multi-focus fusion, super-resolution, and measures of how well they were done."""
+"""Images: patches, multi-focus fusion, super-resolution, inpainting, and measures of how well they were done."""
 
 from . import metrics
 from ._fusion import Fusion, MultiFocusFusion
+from ._inpainting import Inpainting
 from ._patches import assemble_patches, extract_patches, patch_bands
 from ._resize import imresize
 from ._super_resolution import SuperResolution
@@ -13,6 +14,7 @@ __all__ = [
     "MultiFocusFusion",
     "Fusion",
     "SuperResolution",
+    "Inpainting",
     "imresize",
     "metrics",
 ]
