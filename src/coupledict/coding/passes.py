@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..foundation.arrays import Array, Floats
 from ..kernels import _native
@@ -74,6 +75,7 @@ class _ChunkSums:
     n_nonzeros: int
     view_energy: Floats
     known_energy: Floats
+    view_samples: npt.NDArray[np.int64]
     worst: WorstSamples
 
 
@@ -91,9 +93,15 @@ class _Accumulators:
             array.fill(0)
 
     def add(
-        self, g: int, views: list[Array], codes: ChunkCodes, workspace: _native.Workspace, cancel: CancelToken
+        self,
+        g: int,
+        views: list[Array],
+        codes: ChunkCodes,
+        values: Array,
+        workspace: _native.Workspace,
+        cancel: CancelToken,
     ) -> None:
-        """Add the codes of group g to its sums, a few samples per call, so that a cancelled pass ends soon."""
+        """Add codes to the sums of group g, a few samples per call, so that a cancelled pass ends soon."""
         n, width = codes.counts.size, sum(view.shape[1] for view in views)
         step = max(1, int(ADDS_PER_CALL * n / max(1, codes.indices.size * width)))
         level, first = active_level(), 0
@@ -107,7 +115,7 @@ class _Accumulators:
                 [view[start : start + step] for view in views],
                 counts,
                 codes.indices[first:last],
-                codes.values[g][first:last],
+                values[first:last],
                 self.a[g],
                 self.b[g],
                 self.uses,
@@ -144,14 +152,18 @@ def sum_codes(
 ) -> PassSums:
     """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
 
-    With `targets`, X in B = C^T X are these views, all in one group. The size of the chunks does not depend on
+    With `targets`, X in B = C^T X are these views: all in one group, or each in its own if entries may be missing; then
+    only samples that have the view count. The size of the chunks does not depend on
     `n_jobs`, and their sums are added in order: the result is the same to the last bit for any number of threads.
     Memory: the sums of a few chunks per thread. `cancel` is the token of the outer work, if there is any.
     """
     n, n_atoms = len(samples), coder.n_atoms
     explained = samples if targets is None else targets.samples
-    groups = coder.groups if targets is None else [list(range(len(explained.views)))]
     filler = coder.filler if targets is None else targets.filler
+    groups = coder.groups
+    if targets is not None:
+        everything = list(range(len(explained.views)))
+        groups = [everything] if filler is None else [[v] for v in everything]
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
     rows = coder.chunk_rows or int(np.clip(n // CHUNKS, max(512, 2 * n_atoms), MAX_CHUNK))
     chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
@@ -168,35 +180,47 @@ def sum_codes(
         samples.check_status(start, status)
         if targets is not None:
             views = explained.read(start, end)
-            if filler is not None:  # samples without any of these views say nothing about them
-                codes = codes.kept(np.logical_or.reduce([~np.isnan(view).all(axis=1) for view in views]))
         try:
             own = idle.pop()
         except IndexError:
             own = _Accumulators(n_atoms, widths, coder.dtype, missing=filler is not None)
         own.clear()
+        parts = [codes] * len(groups)
+        has_view = None
         known_energy = None
         if filler is not None:
             known_energy = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
-            add_known(views, codes, own.known[0])
+            has_view = [~np.isnan(view).all(axis=1) for view in views]
+            if targets is not None:  # samples without a view say nothing about it
+                parts = [codes.kept(np.asarray(has_view[v])) for (v,) in groups]
+            for g, group in enumerate(groups):
+                add_known([views[v] for v in group], parts[g], own.known[g])
             views = filler.fill(views, codes)
-        for g, group in enumerate(groups):
-            own.add(g, [views[v] for v in group], codes, workspace, cancel)
+        for g, (group, part) in enumerate(zip(groups, parts, strict=True)):
+            values = part.values[g if targets is None else 0]
+            own.add(g, [views[v] for v in group], part, values, workspace, cancel)
         workspaces.take_back(workspace)
         worst = WorstSamples.none()
         if n_worst:
             rows = np.argsort(-energy, kind="stable")[:n_worst]
             worst = WorstSamples(n_worst, energy[rows], [view[rows] for view in views])
+        counts = np.full(len(views), end - start)
+        if has_view is not None:
+            counts = np.array([np.count_nonzero(has) for has in has_view])
+            if targets is not None:
+                views = [view[has] for view, has in zip(views, has_view, strict=True)]
         sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
         known_energy = sizes if known_energy is None else known_energy
-        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, known_energy, worst)
+        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, known_energy, counts, worst)
 
     a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
     b = [np.zeros((n_atoms, width)) for width in widths]
     known = [np.zeros((n_atoms, width)) if filler is not None else None for width in widths]
     worst = WorstSamples.of(n_worst, [view.shape[1] for view in samples.views], coder.dtype)
     n_views = len(explained.views)
-    total = PassSums(n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(n_views), np.zeros(n_views), worst)
+    total = PassSums(
+        n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(n_views), np.zeros(n_views), np.zeros(n_views, int), worst
+    )
     for found in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
         for g in range(len(widths)):
             a[g] += found.own.a[g]
@@ -210,6 +234,7 @@ def sum_codes(
         total.n_nonzeros += found.n_nonzeros
         total.view_energy += found.view_energy
         total.known_energy += found.known_energy
+        total.view_samples += found.view_samples
         total.worst = total.worst.merge(found.worst)
     for matrix in a:  # the kernel fills only the upper triangle
         matrix += np.triu(matrix, 1).T

@@ -152,9 +152,12 @@ class PassSums:
         Weighted squared residual of all samples.
     n_nonzeros : int
     view_energy : array of shape (n_views,)
-        Squared norm of the samples of each view, missing entries filled in.
+        Squared norm of the samples of each view, missing entries filled in. For views that are explained but not
+        coded, that of samples that have the view.
     known_energy : array of shape (n_views,)
         The same over the known entries alone.
+    view_samples : array of shape (n_views,)
+        Number of samples that have each view.
     worst : WorstSamples
     """
 
@@ -165,6 +168,7 @@ class PassSums:
     n_nonzeros: int
     view_energy: Floats
     known_energy: Floats
+    view_samples: npt.NDArray[np.int64]
     worst: WorstSamples
 
     def __iadd__(self, other: PassSums) -> Self:
@@ -180,6 +184,7 @@ class PassSums:
         self.n_nonzeros += other.n_nonzeros
         self.view_energy += other.view_energy
         self.known_energy += other.known_energy
+        self.view_samples += other.view_samples
         self.worst = self.worst.merge(other.worst)
         return self
 

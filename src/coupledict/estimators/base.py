@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -91,7 +91,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         history, n_iter = getattr(self, "history_", []), getattr(self, "n_iter_", 0)
         return FittedDictionaries(components, weights, history, n_iter, predictors or {}, self._running)
 
-    def _ridge_alpha(self) -> float | None:
+    def _ridge_alpha(self) -> float | Literal["auto"] | None:
         """Return the penalty of the refitted dictionaries for prediction; None if there are to be none."""
         return None
 

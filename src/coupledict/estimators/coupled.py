@@ -107,8 +107,10 @@ class CoupledDictionaryLearning(SeveralViews):
         with joint norms, an atom of which the given views have a share s below one half of the energy that it has in
         them and in the wanted view is multiplied by 2 s, because codes over atoms that are small in the given views are
         mostly noise. With ``coupling="support"`` there is no common code to predict from.
-    ridge_alpha : float, default=1e-3
-        Penalty of that ridge regression, relative to the mean of the diagonal of ``C.T @ C``.
+    ridge_alpha : float or "auto", default="auto"
+        Penalty of that ridge regression, relative to the mean of the diagonal of ``C.T @ C``. ``"auto"`` takes the one
+        with the smallest generalised cross-validation error, for each view and each set of source views: it is large
+        where few samples have the view.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
     stop_tol : float, default=0
@@ -206,7 +208,7 @@ class CoupledDictionaryLearning(SeveralViews):
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
         predictor: Literal["ridge", "dictionary"] = "ridge",
-        ridge_alpha: float = 1e-3,
+        ridge_alpha: float | Literal["auto"] = "auto",
         sparse_output: bool = True,
         stop_tol: float = 0.0,
         warm_start: bool = False,

@@ -92,7 +92,7 @@ constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verb
         view_weights: ViewWeights = None,
         constant_atom: bool = False,
         predictor: Literal["ridge", "dictionary"] = "ridge",
-        ridge_alpha: float = 1e-3,
+        ridge_alpha: float | Literal["auto"] = "auto",
         sparse_output: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,

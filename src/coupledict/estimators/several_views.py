@@ -30,7 +30,7 @@ class SeveralViews(DictionaryEstimator):
     alpha: float | None
     coupling: Coupling
     predictor: Literal["ridge", "dictionary"]
-    ridge_alpha: float
+    ridge_alpha: float | Literal["auto"]
 
     components_: ViewArrays
     view_weights_: Floats
@@ -56,14 +56,15 @@ class SeveralViews(DictionaryEstimator):
     def _view_names(self) -> tuple[str, ...] | None:
         return getattr(self, "view_names_in_", None)
 
-    def _ridge_alpha(self) -> float | None:
-        return float(self.ridge_alpha) if self.predictor == "ridge" else None
+    def _ridge_alpha(self) -> float | Literal["auto"] | None:
+        return self.ridge_alpha if self.predictor == "ridge" else None
 
     def _shared_settings(self) -> dict[str, Any]:
         """Return the settings that all learners of several views have, for ``LearningSettings.checked``."""
         check_choice(self.missing, "missing", get_args(Missing))
         check_choice(self.predictor, "predictor", ("ridge", "dictionary"))
-        check_non_negative(self.ridge_alpha, "ridge_alpha")
+        if self.ridge_alpha != "auto":
+            check_non_negative(self.ridge_alpha, "ridge_alpha")
         rule = CodingRule.checked(
             self.n_nonzero_coefs, self.tol, self.pursuit, coupling=self.coupling, alpha=self.alpha
         )

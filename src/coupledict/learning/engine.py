@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def fit(
     settings: LearningSettings,
     threads: Threads,
     *,
-    ridge_alpha: float | None = None,
+    ridge_alpha: float | Literal["auto"] | None = None,
     go_on_from: list[Array] | None = None,
     saved: SavedFit | None = None,
     checkpoint: Checkpoint | None = None,
@@ -60,7 +60,7 @@ def fit(
         The samples; all views must be present.
     settings : LearningSettings
     threads : Threads
-    ridge_alpha : float, optional
+    ridge_alpha : float or "auto", optional
         Penalty of the ridge regression that refits dictionaries for prediction; without it none are refitted.
     go_on_from : list of arrays, optional
         Dictionaries to start from.
@@ -147,7 +147,7 @@ def _with_predictors(
     fitted: FittedDictionaries,
     data: Data,
     settings: LearningSettings,
-    ridge_alpha: float,
+    ridge_alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
 ) -> FittedDictionaries:
@@ -318,7 +318,7 @@ def add_predictors(
     fitted: FittedDictionaries,
     data: InMemory,
     settings: LearningSettings,
-    ridge_alpha: float,
+    ridge_alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
 ) -> FittedDictionaries:

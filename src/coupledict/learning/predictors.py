@@ -9,13 +9,15 @@ that the coefficients of an atom that is small there, which are large, do not de
 from __future__ import annotations
 
 import itertools
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.linalg
 
 from ..coding.joint_atoms import normalize_atoms
 from ..coding.recipe import Recipe
+from ..coding.results import PassSums
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
 from ..data.interface import Data
@@ -30,6 +32,9 @@ Predictors: TypeAlias = dict[tuple[int, ...], dict[int, Array]]
 ANY_OTHERS: tuple[int, ...] = ()
 
 SAMPLES_PER_ATOM = 64  # more samples per atom hardly change the regression
+MOST_ATOMS_FOR_EIGENVECTORS = 1024
+LEAST_ALPHA = 1e-3
+ALPHAS = [10 ** (k / 5) for k in range(-15, 6)]  # penalties to choose from
 
 
 def source_sets(n_views: int) -> list[tuple[int, ...]]:
@@ -52,16 +57,60 @@ def ridge(a: Array, b: Array, alpha: float, norms: Floats | None = None) -> Floa
         return np.asarray(scipy.linalg.pinvh(a) @ b)
 
 
+def choose_alpha(a: Array, b: Array, energy: float, n_samples: int, norms: Floats) -> float:
+    """Return the penalty of the smallest generalised cross-validation error, computed from sums alone.
+
+    With W the solution, that error is ``n ||X - C W||^2 / (n - trace of the hat matrix)^2`` (Golub, Heath and Wahba,
+    1979); eigenvectors of A make it cheap for many penalties. For dictionaries too large for them, it is a rule that
+    agrees with it on image patches, whose codes explain a part of the other view only: the number of atoms over that of
+    samples.
+
+    Parameters
+    ----------
+    a, b : arrays
+        A = C^T C and B = C^T X.
+    energy : float
+        Squared norm of X.
+    n_samples : int
+        Number of samples that the sums are over.
+    norms : array of shape (n_components,)
+        As in :func:`ridge`.
+    """
+    n_atoms = a.shape[0]
+    if n_atoms > MOST_ATOMS_FOR_EIGENVECTORS or n_samples < 1:
+        return float(max(LEAST_ALPHA, n_atoms / max(n_samples, 1)))
+    scales = norms / (norms.max() or 1.0)
+    with one_blas_thread():
+        values, vectors = np.linalg.eigh(a * np.outer(scales, scales))
+        turned = vectors.T @ (b * scales[:, None])
+    values = np.maximum(values, 0)
+    squares = np.einsum("ij,ij->i", turned, turned)
+    best, chosen = np.inf, LEAST_ALPHA
+    for alpha in ALPHAS:
+        penalty = alpha * float(values.mean())
+        if penalty == 0:
+            break
+        factors = 1 / (values + penalty)
+        left = n_samples - float(values @ factors)
+        residual = energy + float(squares @ (factors * (values * factors - 2)))
+        if left > 0 and residual > 0 and residual / left**2 < best:
+            best, chosen = residual / left**2, alpha
+    return chosen
+
+
 def fit_predictors(
     data: Data,
     components: list[Array],
     weights: Floats,
     rule: CodingRule,
-    alpha: float,
+    alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
 ) -> Predictors:
-    """Return the refitted dictionaries; `rule` must be scaled as the data are."""
+    """Return the refitted dictionaries; `rule` must be scaled as the data are.
+
+    If entries may be missing, a view is refitted to the samples that have it.
+    """
     n_components, n_views = components[0].shape[0], len(components)
     size = min(data.n_samples, SAMPLES_PER_ATOM * n_components)
     portion = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
@@ -76,13 +125,26 @@ def fit_predictors(
         targets = explained if data.missing else []
         recipe = Recipe(atoms, weights[chosen], data.dtype, rule, size, data.missing, targets)
         found = data.sum_codes(recipe, portion, threads, Wanted(sources=chosen, targets=others)).check_finite()
-        sums = found.estimate_complete(0, np.hstack(explained))
         norms = normalize_atoms(recipe.dictionaries, np.sqrt(recipe.weights / recipe.weights.max()))[1]
-        solved = (ridge(sums.a, sums.b, alpha, norms) * unit).astype(data.dtype)
-        ends = np.cumsum([data.widths[v] for v in others])[:-1]
-        fitted[sources] = {
-            v: np.ascontiguousarray(piece) for v, piece in zip(others, np.split(solved, ends, axis=1), strict=True)
-        }
+        fitted[sources] = {}
+        for i, (v, (a, b)) in enumerate(zip(others, _sums_of_views(found, explained), strict=True)):
+            penalty = alpha
+            if penalty == "auto":
+                penalty = choose_alpha(a, b, float(found.view_energy[i]), int(found.view_samples[i]), norms)
+            fitted[sources][v] = np.ascontiguousarray((ridge(a, b, penalty, norms) * unit).astype(data.dtype))
         if data.missing and len(sources) == n_views - 1 > 1:  # coded from those of them that each sample has
             fitted.setdefault(ANY_OTHERS, {}).update(fitted[sources])
     return fitted
+
+
+def _sums_of_views(found: PassSums, explained: list[Floats]) -> Iterator[tuple[Floats, Floats]]:
+    """Yield A and B of each view that is explained; the views are in one group, or each is in its own."""
+    if len(found.sums) == len(explained):
+        for g, atoms in enumerate(explained):
+            sums = found.estimate_complete(g, atoms)
+            yield sums.a, sums.b
+        return
+    sums, start = found.estimate_complete(0, np.hstack(explained)), 0
+    for atoms in explained:
+        yield sums.a, sums.b[:, start : start + atoms.shape[1]]
+        start += atoms.shape[1]
