@@ -56,9 +56,11 @@ def fit_head(
     with one_blas_thread():
         center, mean = weights @ inputs / total, weights @ targets / total
         X, Y = (inputs - center) * roots, (targets - mean) * roots
-        coef, chosen, fitted, leverage = _best(X, Y) if isinstance(ridge_alpha, str) else _solve(X, Y, ridge_alpha)
         # A sample also contributes to the weighted mean, which is part of its leverage.
-        leverage = np.minimum(leverage + weights / total, 1 - 1e-6)
+        share = weights / total
+        solved = _best(X, Y, share) if isinstance(ridge_alpha, str) else _solve(X, Y, ridge_alpha)
+        coef, chosen, fitted, leverage = solved
+        leverage = np.minimum(leverage + share, 1 - 1e-6)
         positive = weights > 0
         left_out = targets.astype(np.float64)
         left_out[positive] -= ((Y - fitted) / (roots * (1 - leverage)[:, None] + ~positive[:, None]))[positive]
@@ -84,8 +86,11 @@ def _solve(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, float, Floats, F
     return coef, alpha, X @ coef, leverage
 
 
-def _best(X: Floats, Y: Floats) -> tuple[Floats, float, Floats, Floats]:
-    """Return coefficients, penalty, fitted values and leverages for the best penalty."""
+def _best(X: Floats, Y: Floats, share: Floats) -> tuple[Floats, float, Floats, Floats]:
+    """Return coefficients, penalty, fitted values and leverages for the best penalty.
+
+    `share` is the leverage of each sample on the mean. Without it, the error of a fit through all samples would seem 0.
+    """
     n, n_inputs = X.shape
     # Take the axes of the smaller Gram matrix: few samples with many inputs are then as cheap as the opposite.
     if n_inputs <= n:
@@ -104,7 +109,7 @@ def _best(X: Floats, Y: Floats) -> tuple[Floats, float, Floats, Floats]:
         inverse = 1 / (energies + alpha * unit)
         solved = inverse[:, None] * products
         fitted, leverage = turned @ solved, squares @ inverse
-        error = float(np.sum(((Y - fitted) / np.maximum(1 - leverage, 1e-6)[:, None]) ** 2))
+        error = float(np.sum(((Y - fitted) / np.maximum(1 - leverage - share, 1e-6)[:, None]) ** 2))
         if best is None or error < best[0]:
             best = error, axes @ solved, float(alpha), fitted, leverage
     assert best is not None
