@@ -191,7 +191,8 @@ def sum_codes(
         if filler is not None:
             known_energy = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
             has_view = [~np.isnan(view).all(axis=1) for view in views]
-            if targets is not None:  # samples without a view say nothing about it
+            if targets is not None:  # samples without a view, or without anything to predict it from, say nothing
+                has_view = [has & (status != _native.UNKNOWN) for has in has_view]
                 parts = [codes.kept(np.asarray(has_view[v])) for (v,) in groups]
             for g, group in enumerate(groups):
                 add_known([views[v] for v in group], parts[g], own.known[g])
