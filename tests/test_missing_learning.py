@@ -244,6 +244,14 @@ def test_batches_in_a_row(damaged, tmp_path):
     assert one.score(damaged) > 0.5
 
 
+def test_a_batch_counts_known_entries(damaged, rng):
+    start = [rng.standard_normal((12, X.shape[1])) for X in damaged]
+    start = [D / np.linalg.norm(D, axis=1, keepdims=True) for D in start]
+    (record,) = make(missing="nan", normalize="views", init=start).partial_fit(damaged).history_
+    codes = coupledict.sparse_encode(damaged, start, n_nonzero_coefs=2, missing="nan").toarray()
+    assert record["objective"] == pytest.approx(known_error(damaged, start, codes, [1.0, 1.0]))
+
+
 def test_online_learning(views, damaged):
     options = {"n_nonzero_coefs": 2, "max_iter": 8, "batch_size": 64, "random_state": 0}
     online = OnlineDictionaryLearning(12, missing="nan", **options).fit([X[:300] for X in damaged])
