@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from ..coding.encode import sparse_encode
+from ..coding.coder import Coder
+from ..coding.making import make_coder
+from ..coding.passes import encode
+from ..coding.recipe import Recipe
+from ..coding.rule import CodingRule
+from ..coding.samples import Samples
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.ensemble import fit_many
 from ..estimators.running import RunMixin
 from ..foundation.arrays import Array
 from ..foundation.checks import check_counts, check_non_negative, make_generator
 from ..foundation.progress import Meter
+from ..parallel.jobs import count_jobs
 from ._inpainting_pictures import check_damaged
 from ._inpainting_smooth import Mask, fill_smoothly
 from ._patches import Assembly, extract_patches, patch_bands, patch_grid
@@ -196,46 +203,44 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     def _improve(self, estimate: Array, known: Mask, atoms: Array, tol: float, meter: Meter) -> None:
         """Code all patches with missing pixels, and replace these pixels of the estimate."""
         side, n_channels = self.patch_size, estimate.shape[2]
+        # One coder for all bands: how it codes may depend on the number of patches, of which there are fewer in a band.
+        n_patches = math.prod(map(len, patch_grid(estimate.shape, side, stride=STRIDE)))
+        rule = CodingRule.checked(self.n_nonzero_coefs, tol, "omp")
+        weights = np.array([1, ESTIMATE_WEIGHT])
+        coder = make_coder(Recipe([atoms, atoms], weights, atoms.dtype, rule, n_patches, missing=True), 1)
         assembly = Assembly(estimate.shape, (side, side, n_channels), stride=(STRIDE, STRIDE), dtype=np.float32)
         # Patches are held as they are, as two views, and decoded.
         for band in patch_bands(estimate.shape, side, stride=STRIDE, max_bytes=max(1, self.max_bytes // 4)):
             patches = extract_patches(estimate[band], side, stride=STRIDE)
             is_known = extract_patches(known[band], side, stride=STRIDE).reshape(len(patches), -1)
-            weights = np.zeros(len(patches), np.float32)
+            trust = np.zeros(len(patches), np.float32)
             damaged = np.flatnonzero(~is_known.all(axis=1))
             if damaged.size:
-                decoded, weights[damaged] = self._restore(patches[damaged], is_known[damaged], atoms, tol)
-                patches[damaged] = decoded
-            assembly.add(patches, band, weights=weights[:, None, None, None])
+                patches[damaged], trust[damaged] = self._restore(patches[damaged], is_known[damaged], atoms, coder)
+            assembly.add(patches, band, weights=trust[:, None, None, None])
             meter.advance(len(patches))
         better = np.clip(assembly.image(0), 0, 1)
         estimate[~known] = better[~known]
 
-    def _restore(self, patches: Array, known: Mask, atoms: Array, tol: float) -> tuple[Array, Array]:
+    def _restore(self, patches: Array, known: Mask, atoms: Array, coder: Coder) -> tuple[Array, Array]:
         """Code patches by known pixels and, less, by the estimate of the others; return them decoded, and weights.
 
-        Patches with simple codes are the more reliable ones.
+        Patches with simple codes are the more reliable ones. Those that do not reach the tolerance do no harm.
         """
         rows, means = centred(patches)
         views = [np.where(known, rows, np.float32(np.nan)), np.where(known, np.float32(np.nan), rows)]
-        codes = sparse_encode(
-            views,
-            [atoms, atoms],
-            n_nonzero_coefs=self.n_nonzero_coefs,
-            tol=tol,
-            missing="nan",
-            view_weights=[1, ESTIMATE_WEIGHT],
-            n_jobs=self.n_jobs,
-        )
+        coded = encode(coder, Samples(views, rows.dtype, missing=True), count_jobs(self.n_jobs))
+        codes = coded.as_csr(coder.n_atoms)[0]
         decoded: Array = (codes @ atoms).reshape(patches.shape)
         decoded += means
         return decoded, (1 / (1 + np.diff(codes.indptr))).astype(np.float32)
 
     def _draw(self, estimate: Array, known: Mask, rng: np.random.Generator) -> Array:
-        """Draw patches to learn from, where at least half as much is known as on average."""
+        """Draw patches to learn from: complete ones if most are, else those that know half of the average at least."""
         side = self.patch_size
         counts = _window_sums(known.sum(axis=2), side)
-        places = np.flatnonzero(counts >= counts.mean() / 2)
+        whole = side * side * known.shape[2]
+        places = np.flatnonzero(counts >= (whole if np.median(counts) == whole else counts.mean() / 2))
         if places.size > self.max_samples:
             places = np.sort(rng.choice(places, self.max_samples, replace=False, shuffle=False))
         rows, columns = np.unravel_index(places, counts.shape)
