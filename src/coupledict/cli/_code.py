@@ -12,7 +12,7 @@ import typer
 
 from ._app import MisuseError, Result, command
 from ._models import OpenedLearner, open_learner
-from ._options import Force, ModelFile, Threads, check_new_file, jobs
+from ._options import Force, Missing, ModelFile, Threads, check_new_file, jobs, naming_missing
 from ._progress import progress_bar
 from ._views import ABSENT, ViewFiles, read_views
 
@@ -41,6 +41,7 @@ Names = Annotated[
     "Sparse codes of samples.",
     "coupledict encode model.safetensors sharp.npy blurred.npy -o codes.npz",
     "coupledict encode model.safetensors none blurred.npy -o codes.npz",
+    "coupledict encode model.safetensors sharp.npy blurred.npy -o codes.npz --missing",
     "coupledict encode model.safetensors huge-a.npy huge-b.npy -o codes.zarr",
 )
 def encode(
@@ -55,11 +56,15 @@ def encode(
             " for codes larger than memory).",
         ),
     ],
+    missing: Missing = False,
     names: Names = None,
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Code samples over the dictionaries of a model, from the views that are there."""
+    """Code samples over the dictionaries of a model, from the views that are there.
+
+    A model that was learned with --missing takes NaN for missing entries here, too; others need --missing.
+    """
     import numpy as np
 
     from ..foundation.arrays import common_dtype
@@ -71,7 +76,7 @@ def encode(
     folder = output.suffix in (".zarr", "")
     check = _check_codes_folder if folder else check_new_file
     check(output, force=force)
-    learner = open_learner(model, jobs(threads))
+    learner = open_learner(model, jobs(threads), missing=missing)
     if getattr(learner.estimator, "coupling", "code") != "code":
         raise ValueError(f"'{model}' codes each view by itself (coupling='support'); use transform in Python.")
     views = _open(learner, sources, names)
@@ -106,6 +111,7 @@ def predict(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Array (.npy) or, for a model of pictures, picture to write.")
     ],
+    missing: Missing = False,
     names: Names = None,
     threads: Threads = None,
     force: Force = False,
@@ -115,11 +121,13 @@ def predict(
     With a model that was learned from folders of pictures, pictures can be given instead of arrays: every patch of
     them is predicted, and the patches are put together.
     """
-    learner = open_learner(model, jobs(threads))
+    learner = open_learner(model, jobs(threads), missing=missing)
     number = learner.view_number(view)
     if len(learner.components) == 1:
         raise ValueError(f"'{model}' has one view, so there is none to predict another from.")
     if output.suffix.lower() != ".npy":
+        if missing:
+            raise MisuseError("Expected --missing with files of arrays, got pictures, which miss nothing.")
         return _predict_picture(learner, sources, number, output, force=force)
     check_new_file(output, force=force)
     views = _open(learner, sources, names)
@@ -127,7 +135,8 @@ def predict(
         raise MisuseError(f"Expected a view other than the wanted one ({view}), got none.")
     shape = (views.n_samples, learner.components[number].shape[1])
     parts = _parts(views, learner.components, "predicting")
-    _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape)
+    with naming_missing():
+        _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape)
     lines = [
         f"Predicted {learner.describe_view(number)} of {shape[0]:,} samples.",
         f"Wrote {output}; read it in Python with numpy.load.",
@@ -188,7 +197,8 @@ def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[
 def _transform(learner: Any, rows: list[Any]) -> Any:
     """Return codes, of a learner of several views or of one."""
     several = isinstance(learner.components_, list)
-    return learner.transform(rows if several else rows[0])
+    with naming_missing():
+        return learner.transform(rows if several else rows[0])
 
 
 def _check_codes_folder(output: Path, *, force: bool) -> Path:

@@ -1,4 +1,4 @@
-"""``coupledict fuse`` and ``upscale``: sharp pictures from a focus stack, larger pictures from small ones."""
+"""``coupledict fuse``, ``upscale`` and ``fill``: sharp pictures from a focus stack, larger and restored pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, command
-from ._options import Force, ModelOption, Picture, Quality, SaveModel, Threads, check_training, jobs
+from ._options import Force, ModelOption, Picture, Quality, SaveModel, Seed, Threads, check_training, jobs
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -159,6 +159,88 @@ def _enlarger(
     if save_model is not None:
         enlarger.save(save_model)
     return enlarger
+
+
+@command(
+    "Restore missing pixels of a picture.",
+    "coupledict fill damaged.png --mask mask.png -o whole.png",
+    "coupledict fill with-transparent-holes.png -o whole.png",
+)
+def fill(
+    image: Annotated[Path, typer.Argument(help="Picture with missing pixels.")],
+    output: Picture,
+    mask: Annotated[
+        Path | None,
+        typer.Option(
+            help="Picture of the same size, white where pixels are missing, black elsewhere. If left out, transparent"
+            " pixels are missing."
+        ),
+    ] = None,
+    seed: Seed = 0,
+    quality: Quality = 95,
+    threads: Threads = None,
+    force: Force = False,
+) -> Result:
+    """Restore missing pixels: scratches, text, pixels lost at random, by dictionaries learned from the picture itself.
+
+    Known pixels are not changed. Holes much larger than 8 pixels are filled smoothly: what was in them is not known.
+    """
+    import numpy as np
+
+    from ..images import Inpainting
+    from ..images._files import Picture as Pixels
+    from ..images._files import check_output, read_image, write_image
+
+    check_output(output, force=force)
+    picture = read_image(image)
+    missing = _transparent(picture.pixels, image) if mask is None else _read_mask(mask, picture.pixels, image)
+    with progress_bar() as told:
+        task = Inpainting(n_jobs=jobs(threads), random_state=seed, callback=told)
+        whole = task.fill(picture.pixels if picture.pixels.ndim == 2 else picture.pixels[..., :3], missing)
+    if picture.pixels.shape[2:] == (4,):
+        alpha = picture.pixels[..., 3].copy()
+        if mask is None:
+            alpha[missing] = np.iinfo(alpha.dtype).max
+        whole = np.dstack([whole, alpha])
+    write_image(output, Pixels(whole, picture.profile), force=force, quality=quality)
+    share = float(missing.mean())
+    return Result(
+        {"output": str(output), **_size(whole), "filled": int(missing.sum()), "share": share},
+        [f"Filled {int(missing.sum()):,} pixels, {share:.1%} of the picture.", f"Wrote {output}."],
+    )
+
+
+def _transparent(pixels: Any, file: Path) -> Any:
+    """Return which pixels are wholly transparent."""
+    missing = pixels[..., 3] == 0 if pixels.shape[2:] == (4,) else None
+    if missing is None or not missing.any():
+        raise MisuseError(
+            f"Expected --mask, a picture that is white where pixels are missing, or transparent pixels in '{file}', got"
+            " neither."
+        )
+    return missing
+
+
+def _read_mask(file: Path, pixels: Any, image: Path) -> Any:
+    """Return which pixels a mask says are missing: those brighter than middle grey, which JPEG files blur."""
+    import numpy as np
+
+    from ..images._files import read_image
+    from ..images._fusion_evidence import luma
+
+    mask = read_image(file).pixels
+    if mask.shape[:2] != pixels.shape[:2]:
+        raise ValueError(
+            f"Expected a mask of the size of '{image}', {pixels.shape[1]} x {pixels.shape[0]} pixels, got"
+            f" {mask.shape[1]} x {mask.shape[0]} in '{file}'."
+        )
+    missing = luma(mask[..., :3] if mask.ndim == 3 else mask, 1 / np.iinfo(mask.dtype).max) > 0.5
+    if not missing.any() or missing.all():
+        raise ValueError(
+            f"Expected '{file}' to be white where pixels are missing and black where they are known, got"
+            f" {'only white' if missing.all() else 'no white'} pixels."
+        )
+    return missing
 
 
 def _size(pixels: Any) -> dict[str, int]:

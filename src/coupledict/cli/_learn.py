@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, StoppedError, command
-from ._options import Force, Seed, Threads, check_new_file, jobs
+from ._options import Force, Missing, Seed, Threads, check_new_file, jobs, naming_missing
 from ._progress import progress_bar
 from ._views import ViewFiles, read_views
 
@@ -46,6 +46,7 @@ Names = Annotated[
     "coupledict learn sharp.npy blurred.npy -o model.safetensors --components 256 --nonzeros 5",
     "coupledict learn pairs.npz --views sharp,blurred -o model.safetensors",
     "coupledict learn sharp/ blurred/ -o model.safetensors --patch 8 --nonzeros 5",
+    "coupledict learn left.npy right.npy -o model.safetensors --missing",
     "coupledict learn huge-a.npy huge-b.npy -o model.safetensors --checkpoint fit.safetensors",
 )
 def learn(
@@ -81,6 +82,7 @@ def learn(
     stop_tol: Annotated[
         float, typer.Option(help="Stop when the error falls by less than this share per iteration; 0 never.", min=0)
     ] = 0.0,
+    missing: Missing = False,
     names: Names = None,
     patch: Annotated[int | None, typer.Option(help=f"Folders: side of the patches, {SIDE} if left out.", min=2)] = None,
     patches: Annotated[
@@ -102,6 +104,9 @@ def learn(
     sample each along the first; the model remembers their shape. From pictures, patches are cut at the same places of
     all views, in shades of grey from 0 to 255 unless --colour is given, and without their mean unless --keep-mean is.
 
+    With --missing, NaN in an array is a missing entry, and a row of NaN a view that the sample lacks: samples teach the
+    dictionaries of what they have.
+
     Views are called by the names of their files, folders or arrays, as far as these differ.
     """
     check_new_file(output, force=force)
@@ -117,6 +122,8 @@ def learn(
     }
     settings = _settings(choices, paper=paper)
     folder_options = {"patch": patch, "patches": patches, "colour": colour, "keep_mean": keep_mean}
+    if missing and any(source.is_dir() for source in sources):
+        raise MisuseError("Expected --missing with files of arrays, got folders of pictures, which miss nothing.")
     views = _read(sources, names, folder_options, seed)
 
     from ..estimators.coupled import CoupledDictionaryLearning
@@ -128,12 +135,14 @@ def learn(
         max_iter=iterations,
         constant_atom=constant_atom,
         stop_tol=stop_tol,
+        missing="nan" if missing else "error",
         n_jobs=jobs(threads),
         random_state=seed,
         **settings,
     )
     began = time.perf_counter()
-    _fit(learner, views, checkpoint, resume=resume)
+    with naming_missing():
+        _fit(learner, views, checkpoint, resume=resume)
     seconds = time.perf_counter() - began
     _save(learner, output, views)
     return _tell(learner, output, views, seconds)

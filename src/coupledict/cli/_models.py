@@ -78,12 +78,12 @@ class OpenedLearner(OpenedModel):
         return f"view {number}" if self.names is None else f"view {number} ({self.names[number]})"
 
 
-def open_learner(file: Path, n_jobs: int) -> OpenedLearner:
-    """Read a model that is to code samples, with this number of threads."""
+def open_learner(file: Path, n_jobs: int, *, missing: bool = False) -> OpenedLearner:
+    """Read a model that is to code samples, with this number of threads; `missing` lets NaN be missing entries."""
     from ..estimators.base import DictionaryEstimator
 
     model = open_model(file)
     if not isinstance(model.estimator, DictionaryEstimator):
         raise ValueError(f"Expected a model of dictionaries alone, got a {type(model.estimator).__name__} in '{file}'.")
-    model.estimator.n_jobs = n_jobs
+    model.estimator.set_params(n_jobs=n_jobs, **({"missing": "nan"} if missing else {}))
     return OpenedLearner(file, model.estimator, model.facts)

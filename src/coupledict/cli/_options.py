@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,7 @@ Picture = Annotated[Path, typer.Option("-o", "--output", help="Picture to write 
 ModelOption = Annotated[Path | None, typer.Option(help="Model to use instead of the one that ships.")]
 SaveModel = Annotated[Path | None, typer.Option(help="Where to keep what --train learned.")]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, as 'coupledict learn' writes it.")]
+Missing = Annotated[bool, typer.Option("--missing", help="NaN in the arrays stands for a missing entry.")]
 PatchSize = Annotated[
     str | None,
     typer.Option(
@@ -33,6 +36,18 @@ def check_new_file(path: Path, *, force: bool) -> Path:
     from ..files.whole import check_output  # NumPy comes with it, for which --help need not wait
 
     return check_output(path, force=force)
+
+
+@contextmanager
+def naming_missing() -> Iterator[None]:
+    """Let errors about NaN name the option --missing where they name the parameter."""
+    try:
+        yield
+    except ValueError as error:
+        sentence = str(error)
+        if "missing='nan'" not in sentence:
+            raise
+        raise ValueError(sentence.replace("missing='nan'", "--missing")) from error
 
 
 def check_training(model: Path | None, train: Path | None, save_model: Path | None, *, force: bool) -> None:
