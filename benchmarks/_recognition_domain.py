@@ -89,7 +89,7 @@ def coupled(n_jobs: int) -> Fit:
     def fit(task: Transfer) -> Predictor:
         second = np.vstack([np.full((len(task.known), task.pairs[1].shape[1]), np.nan), task.pairs[1]])
         y = np.concatenate([task.labels, np.full(len(task.pairs[0]), -1)])
-        model = CoupledClassifier(unlabeled=-1, n_jobs=n_jobs, random_state=0)
+        model = CoupledClassifier(missing="nan", unlabeled=-1, n_jobs=n_jobs, random_state=0)
         model.fit([np.vstack([task.known, task.pairs[0]]), second], y)
         return lambda X: model.predict([None, X])
 

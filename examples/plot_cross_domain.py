@@ -30,7 +30,7 @@ train = np.concatenate([labelled, whole])
 views = {"upper": upper[train], "lower": lower[train].copy()}
 views["lower"][: len(labelled)] = np.nan
 labels = np.concatenate([y[labelled], np.full(len(whole), -1)])
-model = CoupledClassifier(unlabeled=-1, n_jobs=2, random_state=0).fit(views, labels)
+model = CoupledClassifier(missing="nan", unlabeled=-1, n_jobs=2, random_state=0).fit(views, labels)
 
 # %%
 # The rivals

@@ -149,5 +149,5 @@ def test_bad_input(Xy):
         SparseRepresentationClassifier().fit(X, np.zeros(60))
     with pytest.raises(ValueError, match="For those there is CoupledClassifier"):
         SparseRepresentationClassifier().fit([X, X], y)
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="X to be finite, got NaN in sample"):
         SparseRepresentationClassifier().fit(np.where(X.max() == X, np.nan, X), y)

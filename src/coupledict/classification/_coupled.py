@@ -25,6 +25,7 @@ from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice, check_counts, check_non_negative, make_generator
+from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
 from ..foundation.views import ViewLike, ViewsLike, list_views
@@ -33,7 +34,7 @@ from ._file_checks import check_atom_classes, check_sizes
 from ._labelled import Labelled, check_given, check_labelled
 from ._recognizer import HeadKind, Recognizer, Sources
 from ._routes import RouteFitter
-from ._scaling import Preprocess, Scaler, check_preprocess
+from ._scaling import Preprocess, Scaler, check_preprocess, mean_energy
 
 SAMPLES_PER_ATOM = 6  # with fewer, codes of training samples differ more from those of new samples
 MOST_ATOMS = 512
@@ -64,9 +65,11 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         with both above 0, that of LC-KSVD2; with both 0, labels are not a view.
     label_consistency : float, default=0
         Weight of the view of target codes.
-    head : {"codes+features", "codes", "dictionary"}, default="codes+features"
-        How decisions are made: by a ridge regression on codes and features, or on codes alone; or by the label
-        dictionary as it was learned, as in D-KSVD, which needs a `label_weight` above 0.
+    head : {"auto", "codes+features", "codes", "kernel", "dictionary"}, default="auto"
+        How decisions are made: by a ridge regression on codes and features, or on codes alone; by one with a Gaussian
+        kernel on the features, of which the dictionaries fill in what is missing; or by the label dictionary as it was
+        learned, as in D-KSVD, which needs a `label_weight` above 0. ``"auto"`` is ``"kernel"`` if entries may be
+        missing and all samples have labels, and ``"codes+features"`` otherwise.
     ridge_alpha : float or "auto", default="auto"
         Penalty of the ridge regression, relative to the mean squared input. ``"auto"`` takes the one with the smallest
         leave-one-out error, which needs no second fit; it is chosen with the first dictionary, for all.
@@ -84,6 +87,10 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         Iterations of each fit.
     pursuit : {"omp", "ols"}, default="omp"
         As in :func:`coupledict.sparse_encode`.
+    missing : {"error", "nan"}, default="error"
+        ``"nan"``: NaN stands for a missing entry, and a row of NaN in a view for a view that the sample lacks, in
+        `fit` and when samples are classified. ``"error"``: NaN is an error, except where a masked array or a nullable
+        column of a table marks entries as missing. Infinity always is.
     unlabeled : int, float or str, optional
         Value in y that marks a sample without label, such as -1. Such samples shape the dictionaries, and carry labels
         from one view to another; see Notes.
@@ -128,10 +135,17 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
     these views; with more, each view alone, all but one, and all. For any other set, the decisions of its single views
     are averaged.
 
+    **Missing entries and views.** With ``missing="nan"``, all samples shape the dictionaries, by what they have. With
+    ``head="kernel"`` there is one head for whatever a sample has: its missing features are taken from its codes times
+    the dictionaries, averaged over the dictionaries, and training samples are filled in the same way. The head
+    compares samples with up to 1,000 training samples, which are kept, in files too. With the other heads, a sample
+    that has a part of a view counts as having that view. This assumes that why something is missing says nothing about
+    the class.
+
     **Labels in one domain only.** Let some samples have both views but no label (`unlabeled`), and others a label but
-    one view (the row of the other is NaN throughout). Dictionaries are learned from samples that have all views. A set
-    of views in which all classes have labelled samples gets a head from those; any other set gets a head fitted to the
-    decisions of the former about samples that have both.
+    one view (the row of the other is NaN throughout, with ``missing="nan"``). A set of views in which all classes have
+    labelled samples gets a head from those; any other set gets a head fitted to the decisions of the former about
+    samples that have both.
 
     **Probabilities** are ``softmax(s * decisions)``, where s maximises the likelihood of training samples left out of
     the ridge regression; the most probable class is the one that `predict` returns. The dictionaries were learned from
@@ -175,13 +189,14 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         n_nonzero_coefs: int = 4,
         label_weight: float | None = None,
         label_consistency: float = 0.0,
-        head: HeadKind = "codes+features",
+        head: HeadKind | Literal["auto"] = "auto",
         ridge_alpha: float | Literal["auto"] = "auto",
         preprocess: Preprocess | None = "auto",
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         n_dictionaries: int = 5,
         max_iter: int = 5,
         pursuit: GreedyPursuit = "omp",
+        missing: Missing = "error",
         unlabeled: float | str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -192,7 +207,7 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
         self.preprocess, self.pursuit, self.head, self.ridge_alpha = preprocess, pursuit, head, ridge_alpha
         self.label_weight, self.label_consistency = label_weight, label_consistency
-        self.unlabeled, self.class_weight = unlabeled, class_weight
+        self.missing, self.unlabeled, self.class_weight = missing, unlabeled, class_weight
         self.n_dictionaries, self.max_iter = n_dictionaries, max_iter
 
     def _check_parameters(self) -> None:
@@ -200,7 +215,8 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         if self.label_weight is not None:
             check_non_negative(self.label_weight, "label_weight")
         check_non_negative(self.label_consistency, "label_consistency")
-        check_choice(self.head, "head", get_args(HeadKind))
+        check_choice(self.head, "head", ("auto", *get_args(HeadKind)))
+        check_choice(self.missing, "missing", get_args(Missing))
         if self.ridge_alpha != "auto":
             check_non_negative(self.ridge_alpha, "ridge_alpha")
         check_preprocess(self.preprocess)
@@ -219,8 +235,8 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or several of shape (n_samples, n_features_v)
-            One feature view, or several in a list, a dict by name, or Views. With several, a row that is NaN throughout
-            marks a sample that lacks the view.
+            One feature view, or several in a list, a dict by name, or Views. With ``missing="nan"``, NaN stands for a
+            missing entry, and a row of NaN for a view that the sample lacks.
         y : array of shape (n_samples,)
             Labels: integers, strings, or anything else that scikit-learn takes for classes.
 
@@ -230,23 +246,31 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         """
         self._check_parameters()
         with name_bad_column(X, "X"):
-            given = check_labelled(self, X, y, self.unlabeled)
-        scalers = [Scaler.of(view[given.present[:, v]], self.preprocess) for v, view in enumerate(given.views)]
+            given = check_labelled(self, X, y, self.unlabeled, self.missing)
+        scalers = [Scaler.of(view, self.preprocess) for view in given.views]
         dtype = np.result_type(np.float32, *given.views)
         with self._watched() as told:
             learners, atom_classes = self._learn(given, scalers, told)
-            recognizer = Recognizer(scalers, learners, self.head, dtype)
+            recognizer = Recognizer(scalers, learners, self._head(given), dtype)
             fitter = RouteFitter(recognizer, given, self.ridge_alpha, self.class_weight, self.n_jobs)
-            routes = fitter.fit(told)
+            if recognizer.head == "kernel":
+                recognizer = replace(recognizer, kernel=fitter.fit_kernel(told))
+            else:
+                recognizer = replace(recognizer, routes=fitter.fit(told))
         fitted = given.names | {
             "classes_": given.classes,
             "atom_classes_": atom_classes,
             "learners_": learners,
             "n_iter_": max(learner.n_iter_ for learner in learners),
-            "_recognizer": replace(recognizer, routes=routes),
+            "_recognizer": recognizer,
         }
         keep_fitted(self, fitted)
         return self
+
+    def _head(self, given: Labelled) -> HeadKind:
+        if self.head != "auto":
+            return self.head
+        return "kernel" if given.incomplete and given.all_labelled else "codes+features"
 
     # The dictionaries
 
@@ -254,15 +278,11 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         self, given: Labelled, scalers: list[Scaler], told: Callback | None
     ) -> tuple[list[CoupledDictionaryLearning], labels.Numbers | None]:
         """Return the fitted learners, and the class that each atom started from where all samples have labels."""
-        rows = np.flatnonzero(given.complete)
-        views = [
-            scaler.coded(view[rows] if rows.size < view.shape[0] else view)
-            for scaler, view in zip(scalers, given.views, strict=True)
-        ]
-        n_classes, y = given.classes.size, given.y[rows]
-        n_components = self.n_components or max(min(rows.size // SAMPLES_PER_ATOM, MOST_ATOMS), 2 * n_classes)
+        views = [scaler.coded(view) for scaler, view in zip(scalers, given.views, strict=True)]
+        n_classes, y, n_samples = given.classes.size, given.y, given.y.size
+        n_components = self.n_components or max(min(n_samples // SAMPLES_PER_ATOM, MOST_ATOMS), 2 * n_classes)
         label_weight = self._label_weight(given)
-        weights = [1 / max(float(np.mean(np.einsum("ij,ij->i", view, view))), 1e-300) for view in views]
+        weights = [1 / max(mean_energy(view), 1e-300) for view in views]
         atom_classes = None
         extras: list[Floats] = []
         if given.all_labelled:
@@ -274,15 +294,21 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
                 extras.append(labels.target_codes(y, atom_classes))
                 weights.append(float(self.label_consistency))
         learners = []
+        whole = labels.fill_with_means(views, y if given.all_labelled else None)
         for seed in seeds(self.random_state, self.n_dictionaries):
             rng = make_generator(seed)
             if atom_classes is None:
-                drawn = np.resize(rng.permutation(rows.size), n_components)
+                drawn = np.resize(rng.permutation(n_samples), n_components)
             else:
                 drawn = labels.draw_by_class(y, atom_classes, rng)
-            init = [*labels.start(views, drawn, rng), *(extra[drawn] for extra in extras)]
+            init = [*labels.start(whole, drawn, rng), *(extra[drawn] for extra in extras)]
             learner = CoupledDictionaryLearning(
-                n_components, init=init, view_weights=weights, random_state=rng, **self._learner_parameters()
+                n_components,
+                init=init,
+                view_weights=weights,
+                missing="nan" if given.incomplete else "error",
+                random_state=rng,
+                **self._learner_parameters(),
             )
             learners.append(learner)
         all_views = [*views, *(extra.astype(views[0].dtype) for extra in extras)]
@@ -306,7 +332,7 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             return 1.0 if self.label_weight is None else float(self.label_weight)
         if self.label_weight or self.label_consistency > 0 or self.head == "dictionary":
             raise ValueError(
-                "Expected a label for every sample that has all views, got some without: there is no label view to"
+                "Expected a label for every sample, got some without: there is no label view to"
                 " learn from. Leave label_weight and label_consistency out, and use another head than 'dictionary'."
             )
         return 0.0
@@ -321,9 +347,9 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             X = list_views(X, getattr(self, "view_names_in_", None))
             if isinstance(X, list | tuple):
                 check_names(self, X, "X")
-        return check_given(self, X, self._recognizer.widths, single=single)
+        return check_given(self, X, self._recognizer.widths, single=single, missing=self.missing)
 
-    def _scores(self, X: Any) -> tuple[Floats, float]:
+    def _scores(self, X: Any) -> tuple[Floats, Floats]:
         sources, views = self._given(X)
         return self._recognizer.scores(sources, views, self.n_jobs)
 
@@ -333,7 +359,7 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or several of shape (n_samples, n_features_v)
-            Views as in `fit`; None for an absent one, which may be left out of a dict.
+            Views as in `fit`; None for one that all samples lack, which may be left out of a dict.
 
         Returns
         -------
@@ -411,7 +437,8 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             raise ValueError("it contradicts itself about its views")
         model.classes_ = read_classes(facts)
         n_classes = model.classes_.size
-        recognizer = Recognizer.from_state(state, model.head, n_classes, **model._learner_parameters())
+        head = "codes+features" if model.head == "auto" else model.head  # the file knows which it was
+        recognizer = Recognizer.from_state(state, head, n_classes, **model._learner_parameters())
         model.learners_, model._recognizer = recognizer.learners, recognizer
         model.n_features_in_ = recognizer.widths[0] if single else recognizer.widths
         if "atom_classes" in state.tensors:
@@ -431,6 +458,11 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             (f"first dictionary, {name}", atoms[v][:, :width])
             for v, (name, width) in enumerate(zip(names, widths, strict=True))
         ]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "nan"
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_recognizer")

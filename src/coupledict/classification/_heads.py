@@ -14,6 +14,7 @@ from scipy.special import log_softmax
 from ..foundation.arrays import Floats
 from ..parallel.blas import one_blas_thread
 
+MOST_SHARPNESS = 1e6  # fits give at most exp(6)
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
 
 

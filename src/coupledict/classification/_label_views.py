@@ -70,6 +70,25 @@ def draw_by_class(y: Numbers, atom_classes: Numbers, rng: np.random.Generator) -
     return drawn
 
 
+def fill_with_means(views: list[Array], y: Numbers | None) -> list[Array]:
+    """Return views with NaN replaced by the mean of the feature in the class of the sample, or in all samples."""
+    filled = []
+    for view in views:
+        missing = np.isnan(view)
+        groups = np.zeros(len(view), np.intp) if y is None else y
+        filled.append(np.where(missing, _means(view, missing, groups)[groups], view) if missing.any() else view)
+    return filled
+
+
+def _means(view: Array, missing: npt.NDArray[np.bool_], groups: Numbers) -> Array:
+    """Return the mean of the known entries of each feature in each group; where there are none, that of all."""
+    plain = np.where(missing, 0, view)
+    everywhere = plain.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
+    members = np.eye(int(groups.max()) + 1)[groups].T
+    counts = members @ ~missing
+    return np.where(counts > 0, members @ plain / np.maximum(counts, 1), everywhere)
+
+
 def start(views: list[Array], drawn: Numbers, rng: np.random.Generator) -> list[Floats]:
     """Return the drawn samples of each view as atoms, with a little noise."""
     atoms = [np.asarray(view[drawn], np.float64) for view in views]

@@ -1,4 +1,4 @@
-"""Check labelled samples: one array or several views, of which rows may be absent and labels missing."""
+"""Check labelled samples: one array or several views, of which entries, whole rows and labels may be missing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ..estimators.tables import feature_names
 from ..foundation.arrays import Array
+from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.views import check_views, is_view_list, list_views, view_names
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 NUMBER_TYPES: list[Any] = [np.float64, np.float32]
+#: How scikit-learn checks a single view; whether its numbers are finite is checked after that.
+ONE_VIEW: dict[str, Any] = {"dtype": NUMBER_TYPES, "ensure_all_finite": False}
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,11 @@ class Labelled:
     Attributes
     ----------
     views : list of arrays (n_samples, n_features_v)
+        NaN stands for a missing entry.
     present : bool array of shape (n_samples, n_views)
-        Which views each sample has.
+        Which views each sample has, at least in part.
+    incomplete : bool
+        Whether entries may be missing.
     y : integer array of shape (n_samples,)
         Number of the class in `classes`; 0 for samples without label.
     labelled : bool array of shape (n_samples,)
@@ -40,43 +46,70 @@ class Labelled:
 
     views: list[Array]
     present: Mask
+    incomplete: bool
     y: npt.NDArray[np.intp]
     labelled: Mask
     classes: Array
     names: dict[str, Any]
 
     @property
-    def complete(self) -> Mask:
-        """Samples that have all views."""
-        return np.asarray(self.present.all(axis=1))
-
-    @property
     def all_labelled(self) -> bool:
-        """Whether all samples that have all views are labelled."""
-        return bool(self.labelled[self.complete].all())
+        """Whether all samples are labelled."""
+        return bool(self.labelled.all())
 
 
-def check_labelled(estimator: Any, X: Any, y: Any, unlabeled: object = None) -> Labelled:
-    """Check the input of `fit`; the estimator is not changed."""
+def check_labelled(
+    estimator: Any, X: Any, y: Any, unlabeled: object = None, missing: Missing | None = "error"
+) -> Labelled:
+    """Check the input of `fit`; the estimator is not changed.
+
+    `missing` says whether NaN stands for a missing entry; None if the estimator has no such parameter.
+    """
     if is_view_list(X):
         _check_labels_are_given(y)
         given = list_views(X)
         views = _all_views(given)
-        present = np.stack([_present(view, v) for v, view in enumerate(views)], axis=1)
         y = _as_label_array(y)
         widths = [view.shape[1] for view in views]
         names = _names(widths, view_names_in_=view_names(X), view_feature_names_in_=feature_names(given))
+        incomplete = check_entries(given, views, [f"X[{v}]" for v in range(len(views))], missing)
     else:
         array, y, names = _check_single_view(estimator, X, y, may_be_unlabeled=unlabeled is not None)
-        views, present = [array], np.ones((array.shape[0], 1), bool)
+        views, incomplete = [array], check_entries([X], [array], ["X"], missing)
     y = column_or_1d(y, warn=True)
     n_samples = views[0].shape[0]
     if y.shape[0] != n_samples:
         raise ValueError(f"Expected a label for each of the {n_samples} samples, got {y.shape[0]}.")
-    if not present.all(axis=1).any():
-        raise ValueError("Expected samples that have all views, got none: there is nothing to couple the views by.")
+    present = has_views(views)
+    if not present.any(axis=0).all():
+        raise ValueError(f"Expected samples that have view {int(np.argmin(present.any(axis=0)))}, got none.")
     numbers, labelled, classes = _number_classes(y, unlabeled)
-    return Labelled(views, present, numbers, labelled, classes, names)
+    return Labelled(views, present, incomplete, numbers, labelled, classes, names)
+
+
+def check_entries(given: Any, views: list[Array], names: list[str], missing: Missing | None) -> bool:
+    """Return whether entries of the views may be missing; raise for infinity, and for NaN that is not expected."""
+    incomplete = may_miss(given, views, names, missing or "error")
+    remedy = "" if missing is None else " If NaN stands for a missing entry, use missing='nan'."
+    if incomplete and missing is None:
+        raise ValueError(
+            "Expected X to be complete, got missing entries. CoupledClassifier(missing='nan') accepts them."
+        )
+    for view, name in zip(views, names, strict=True):
+        bad = np.isinf(view) if incomplete else ~np.isfinite(view)
+        if bad.any():
+            row, column = (int(place) for place in np.argwhere(bad)[0])
+            what = "NaN" if np.isnan(view[row, column]) else "infinity"
+            raise ValueError(
+                f"Expected {name} to be finite, got {what} in sample {row}, feature {column}."
+                f"{remedy if what == 'NaN' else ''}"
+            )
+    return incomplete
+
+
+def has_views(views: list[Array]) -> Mask:
+    """Return which views each sample has, at least in part."""
+    return np.stack([~np.isnan(view).all(axis=1) for view in views], axis=1)
 
 
 def _check_single_view(estimator: Any, X: Any, y: Any, *, may_be_unlabeled: bool) -> tuple[Array, Any, dict[str, Any]]:
@@ -84,9 +117,9 @@ def _check_single_view(estimator: Any, X: Any, y: Any, *, may_be_unlabeled: bool
     scratch = copy.copy(estimator)  # scikit-learn would set names on the estimator itself
     if may_be_unlabeled:
         _check_labels_are_given(y)
-        array, y = validate_data(scratch, X, dtype=NUMBER_TYPES), _as_label_array(y)
+        array, y = validate_data(scratch, masked_to_nan(X), **ONE_VIEW), _as_label_array(y)
     else:
-        array, y = validate_data(scratch, X, y, dtype=NUMBER_TYPES, ensure_min_features=1)
+        array, y = validate_data(scratch, masked_to_nan(X), y, **ONE_VIEW)
     names = _names(scratch.n_features_in_, feature_names_in_=getattr(scratch, "feature_names_in_", None))
     return np.asarray(array), y, names
 
@@ -140,22 +173,14 @@ def _all_views(X: object) -> list[Array]:
     return views
 
 
-def _present(view: Array, v: int) -> Mask:
-    """Return which samples have the view; raise for samples that have only a part of it."""
-    missing = np.isnan(view)
-    absent = missing.all(axis=1)
-    if (missing.any(axis=1) & ~absent).any() or np.isinf(view).any():
-        raise ValueError(
-            f"Expected the rows of X[{v}] to be finite, or NaN throughout for a sample that lacks the view, got rows"
-            " with some NaN or infinity."
-        )
-    return np.asarray(~absent)
-
-
-def check_given(estimator: Any, X: object, widths: list[int], *, single: bool) -> tuple[tuple[int, ...], list[Array]]:
+def check_given(
+    estimator: Any, X: Any, widths: list[int], *, single: bool, missing: Missing
+) -> tuple[tuple[int, ...], list[Array]]:
     """Return the numbers of the views that a fitted estimator is given, and their arrays."""
     if single:
-        return (0,), [np.asarray(validate_data(estimator, X, dtype=NUMBER_TYPES, reset=False))]
+        array = np.asarray(validate_data(estimator, masked_to_nan(X), reset=False, **ONE_VIEW))
+        check_entries([X], [array], ["X"], missing)
+        return (0,), [array]
     views = check_views(X, "X", single=False)
     if len(views) != len(widths):
         raise ValueError(f"Expected {len(widths)} views in X (None for an absent one), got {len(views)}.")
@@ -175,7 +200,6 @@ def check_given(estimator: Any, X: object, widths: list[int], *, single: bool) -
             )
         if view.shape[0] == 0:
             raise ValueError(f"Expected at least one sample in X[{v}], got none.")
-        if not np.isfinite(view).all():
-            raise ValueError(f"Expected X[{v}] to be finite, got NaN or infinity. Give None for an absent view.")
         arrays.append(view)
+    check_entries([list_views(X)[v] for v in present], arrays, [f"X[{v}]" for v in present], missing)
     return present, arrays

@@ -18,15 +18,17 @@ from ..foundation.checks import check_choice
 from ..foundation.views import ViewList
 from ..learning.fitted import FittedDictionaries
 from ._file_checks import check_dictionary
-from ._heads import Head, Route
+from ._heads import MOST_SHARPNESS, Head, Route
+from ._kernel import KernelRoute
+from ._labelled import has_views
 from ._scaling import Scaler
 
 Sources: TypeAlias = tuple[int, ...]
-#: How decisions are made: by a ridge regression on codes and features or on codes alone, or by the label dictionary.
-HeadKind: TypeAlias = Literal["codes+features", "codes", "dictionary"]
+#: How decisions are made: by a ridge regression on codes and features or on codes alone, by one with a kernel on
+#: features that are filled in where they are missing, or by the label dictionary.
+HeadKind: TypeAlias = Literal["codes+features", "codes", "kernel", "dictionary"]
 
 FEATURES_GAIN = 2.0  # scale of the features beside the codes, for heads; 1 to 3 make little difference
-MOST_SHARPNESS = 1e6  # fits give at most exp(6)
 FIT_PARAMETERS = ("n_nonzero_coefs", "pursuit", "max_iter")  # of the learners, as they were in the fit
 
 
@@ -40,11 +42,13 @@ class Recognizer:
         One per feature view.
     learners : list of CoupledDictionaryLearning
         The dictionaries; their first views are the feature views.
-    head : {"codes+features", "codes", "dictionary"}
+    head : {"codes+features", "codes", "kernel", "dictionary"}
     dtype : float32 or float64
         Number type of the decisions.
     routes : dict
         The way from codes to decisions, for each set of views that has one.
+    kernel : KernelRoute or None
+        The way from features to decisions, for samples with any views; only with ``head="kernel"``.
     """
 
     scalers: list[Scaler]
@@ -52,6 +56,7 @@ class Recognizer:
     head: HeadKind
     dtype: np.dtype[Any]
     routes: dict[Sources, Route] = field(default_factory=dict)
+    kernel: KernelRoute | None = None
 
     @property
     def widths(self) -> list[int]:
@@ -70,33 +75,79 @@ class Recognizer:
         return coded
 
     def inputs(self, sources: Sources, views: list[Array], n_jobs: int | None = None) -> Iterator[Floats]:
-        """Yield, for each dictionary, the inputs of its head for samples that have these views."""
+        """Yield, for each dictionary, the inputs of its head for samples that have these views, at least in part."""
         coded = self._coded(sources, views)
+        if self.head == "codes+features" and any(np.isnan(view).any() for view in views):
+            views = self.filled(sources, views, n_jobs)
+            views = [views[v] for v in sources]
         features = [self.scalers[v].features(view) * FEATURES_GAIN for v, view in zip(sources, views, strict=True)]
         for learner in self.learners:
             codes = _transform(learner, coded, n_jobs).toarray().astype(np.float64)
             if self.head != "dictionary":
                 # Atoms have norm 1 over all views and may be small in these; heads get coefficients of unit atoms.
-                codes *= np.sqrt(
-                    sum(learner.view_weights_[v] * np.sum(learner.components_[v] ** 2.0, axis=1) for v in sources)
-                )
+                codes *= np.sqrt(sum(_known_energies(learner, v, coded[v]) for v in sources))
             yield np.hstack([codes, *features]) if self.head == "codes+features" else codes
+
+    def filled(self, sources: Sources, views: list[Array], n_jobs: int | None) -> list[Array]:
+        """Return all feature views of samples, with what is missing filled in by the mean of what dictionaries say."""
+        coded = self._coded(sources, views)
+        given = dict(zip(sources, views, strict=True))
+        n_samples = views[0].shape[0]
+        found = [np.zeros((n_samples, scaler.width)) for scaler in self.scalers]
+        for learner in self.learners:
+            imputed = _ready(learner, coded, n_jobs).impute(coded)
+            for total, part in zip(found, imputed, strict=False):  # label views have no scaler
+                total += part
+        whole = []
+        for v, scaler in enumerate(self.scalers):
+            view = given.get(v, np.full((n_samples, scaler.n_features), np.nan))
+            whole.append(scaler.filled(view, found[v] / len(self.learners)))
+        return whole
+
+    def kernel_inputs(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
+        """Return the features of samples with any views as the head with a kernel sees them."""
+        if len(sources) < len(self.scalers) or any(np.isnan(view).any() for view in views):
+            views = self.filled(sources, views, n_jobs)
+        return np.hstack([scaler.features(view) for scaler, view in zip(self.scalers, views, strict=True)])
 
     def _decide(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
         return self.routes[sources].decide(self.inputs(sources, views, n_jobs))
 
-    def scores(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, float]:
-        """Return a decision for each class, and the sharpness of their probabilities."""
+    def scores(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, Floats]:
+        """Return a decision of each class, and the sharpness of the probabilities, for each sample."""
+        if self.kernel is not None:
+            found = self.kernel.head(self.kernel_inputs(sources, views, n_jobs))
+            return found, np.full((len(found), 1), self.kernel.sharpness)
+        present = has_views(views)
+        if present.all():
+            return self._scores_of_set(sources, views, n_jobs)
+        present[~present.any(axis=1)] = True  # nothing is known: zero codes and mean features
+        decided: Floats | None = None
+        sharpness = np.empty((len(present), 1))
+        for pattern in np.unique(present, axis=0):
+            rows = np.flatnonzero((present == pattern).all(axis=1))
+            chosen = np.flatnonzero(pattern)
+            found, sharp = self._scores_of_set(
+                tuple(sources[i] for i in chosen), [views[i][rows] for i in chosen], n_jobs
+            )
+            decided = np.empty((len(present), found.shape[1])) if decided is None else decided
+            decided[rows], sharpness[rows] = found, sharp
+        assert decided is not None
+        return decided, sharpness
+
+    def _scores_of_set(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, Floats]:
+        """Return decisions about samples that all have these views, and the sharpness of their probabilities."""
         if sources in self.routes:
-            return self._decide(sources, views, n_jobs), self.routes[sources].sharpness
+            sharp = np.full((views[0].shape[0], 1), self.routes[sources].sharpness)
+            return self._decide(sources, views, n_jobs), sharp
         alone = [(v, view) for v, view in zip(sources, views, strict=True) if (v,) in self.routes]
         if not alone:
             raise ValueError(
                 f"Expected views that a labelled sample had, or shared with one in fit, got views {list(sources)} only."
             )
         decided = [self._decide((v,), [view], n_jobs) for v, view in alone]
-        sharpness = [self.routes[v,].sharpness for v, _ in alone]
-        return np.asarray(np.mean(decided, axis=0)), float(np.mean(sharpness))
+        sharpness = float(np.mean([self.routes[v,].sharpness for v, _ in alone]))
+        return np.asarray(np.mean(decided, axis=0)), np.full((len(decided[0]), 1), sharpness)
 
     # To files and back
 
@@ -114,6 +165,8 @@ class Recognizer:
             for number, head in enumerate(route.heads):
                 tensors[f"head.{name}.{number}.coef"] = head.coef
                 tensors[f"head.{name}.{number}.intercept"] = head.intercept
+        if self.kernel is not None:
+            tensors |= self.kernel.tensors()
         facts: dict[str, JSON] = {
             "routes": routes,
             "dtype": self.dtype.name,
@@ -150,7 +203,8 @@ class Recognizer:
             if not set(sources) <= set(range(n_views)):
                 raise ValueError(f"it has a head for views {name}, which it does not have")
             routes[sources] = empty._read_route(state.tensors, name, told, empty._n_inputs(sources), n_classes)
-        return cls(scalers, learners, head, empty.dtype, routes)
+        kernel = KernelRoute.from_tensors(state.tensors, sum(empty.widths), n_classes) if head == "kernel" else None
+        return cls(scalers, learners, head, empty.dtype, routes, kernel)
 
     def _n_inputs(self, sources: Sources) -> int:
         """Return how many inputs the heads of these views have."""
@@ -172,8 +226,23 @@ class Recognizer:
         return Route(heads, sharpness)
 
 
+def _known_energies(learner: CoupledDictionaryLearning, v: int, coded: Array | None) -> Floats:
+    """Return the weighted squared norm of each atom of a view, over the entries that samples know if some do not."""
+    squares = learner.view_weights_[v] * learner.components_[v] ** 2.0
+    assert coded is not None
+    missing = np.isnan(coded)
+    return np.asarray(~missing @ squares.T if missing.any() else np.sum(squares, axis=1))
+
+
+def _ready(learner: CoupledDictionaryLearning, coded: ViewList, n_jobs: int | None) -> CoupledDictionaryLearning:
+    """Return a shallow copy of a learner that uses `n_jobs` threads and takes the missing entries that there are."""
+    other = with_jobs(learner, n_jobs)
+    other.missing = "nan" if any(view is not None and np.isnan(view).any() for view in coded) else "error"
+    return other
+
+
 def _transform(learner: CoupledDictionaryLearning, coded: ViewList, n_jobs: int | None) -> csr_array:
-    codes: Any = with_jobs(learner, n_jobs).transform(coded)
+    codes: Any = _ready(learner, coded, n_jobs).transform(coded)
     return codes  # type: ignore[no-any-return]  # sparse, as the learners were told
 
 

@@ -21,12 +21,13 @@ from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array
 from ..foundation.checks import check_choice, check_counts, make_generator
+from ..foundation.missing import masked_to_nan
 from ..foundation.progress import Callback, Meter
 from ..foundation.tables import name_bad_column
 from ..foundation.views import is_view_list
 from ._file_checks import check_atom_classes, check_dictionary, check_sizes
 from ._label_views import Numbers
-from ._labelled import NUMBER_TYPES, check_labelled
+from ._labelled import ONE_VIEW, check_entries, check_labelled
 from ._scaling import Preprocess, Scaler, check_preprocess
 
 Atoms: TypeAlias = Literal["samples", "learned"]
@@ -162,7 +163,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         if is_view_list(X):
             raise ValueError("Expected X to be one array, got several views. For those there is CoupledClassifier.")
         with name_bad_column(X, "X"):
-            given = check_labelled(self, X, y)
+            given = check_labelled(self, X, y, missing=None)
         n_classes = given.classes.size
         scaler = Scaler.of(given.views[0], self.preprocess)
         samples = scaler.coded(given.views[0])
@@ -213,7 +214,8 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     def _residuals(self, X: object) -> Array:
         """Return the squared residual of each sample for each class, relative to the coded sample."""
         check_is_fitted(self)
-        array = np.asarray(validate_data(self, X, dtype=NUMBER_TYPES, reset=False))
+        array = np.asarray(validate_data(self, masked_to_nan(X), reset=False, **ONE_VIEW))
+        check_entries([X], [array], ["X"], None)
         bounds = np.searchsorted(self.atom_classes_, np.arange(self.classes_.size + 1))
         found = np.empty((array.shape[0], self.classes_.size), array.dtype)
         for first in range(0, array.shape[0], ROWS):

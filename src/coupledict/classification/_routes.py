@@ -14,6 +14,7 @@ from ..foundation.progress import Callback, Meter
 from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
 from ._heads import Head, Route, fit_head, fit_sharpness
+from ._kernel import KernelRoute, fit_kernel_head
 from ._label_views import indicators, view_sets
 from ._labelled import Labelled, Mask
 from ._recognizer import Recognizer, Sources
@@ -67,6 +68,21 @@ class RouteFitter:
                 routes[sources] = self._fit_route(sources, known, guessed[known], weights[likely])
             meter.advance()
         return routes
+
+    def fit_kernel(self, callback: Callback | None) -> KernelRoute:
+        """Return the route of samples with any views, fitted to all that have labels."""
+        given = self.given
+        rows = given.labelled & given.present.any(axis=1)
+        y = given.y[rows]
+        if np.unique(y).size < given.classes.size:
+            raise ValueError("Expected labelled samples of every class that have some view, got a class without any.")
+        meter = Meter(callback, "fitting heads", 1)
+        everything = tuple(range(len(given.views)))
+        inputs = self.recognizer.kernel_inputs(everything, [view[rows] for view in given.views], self.n_jobs)
+        targets, weights = indicators(y, given.classes.size), self._class_weights()[y]
+        head, left_out = fit_kernel_head(inputs, targets, weights, self.ridge_alpha, y)
+        meter.advance()
+        return KernelRoute(head, fit_sharpness(left_out, targets, weights))
 
     def _class_weights(self) -> Floats:
         given = self.given

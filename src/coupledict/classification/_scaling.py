@@ -15,6 +15,7 @@ from ..foundation.checks import check_choice
 Preprocess: TypeAlias = Literal["auto", "standardize", "common", "unit"]
 
 CONSTANT = 0.5  # the constant coordinate, for samples of root mean square norm 1
+LEAST_CONSTANT = 0.1  # of a predicted sample of norm 1; the usual one is 0.45
 UNEQUAL = 10.0  # a standard deviation this many times the median one means features of different kinds
 
 
@@ -36,6 +37,9 @@ class Scaler:
         Whether there is a constant coordinate, and whether samples are brought to norm 1.
     center, gain : arrays of shape (n_features,)
         The head sees ``(X - center) * gain``, which has a mean squared norm of 1.
+    energies : array of shape (width,)
+        Mean square of each coordinate before samples are brought to norm 1, relative to the largest: tells how much of
+        the norm of a sample its missing entries have.
     """
 
     shift: Floats
@@ -45,10 +49,11 @@ class Scaler:
     unit: bool
     center: Floats
     gain: Floats
+    energies: Floats
 
     @classmethod
     def of(cls, X: Array, preprocess: str | None) -> Scaler:
-        """Learn the preprocessing from samples."""
+        """Learn the preprocessing from samples; NaN is left out."""
         n_features = X.shape[1]
         center, spread = _moments(X)
         largest = float(spread.max(initial=0.0))
@@ -67,7 +72,10 @@ class Scaler:
         elif preprocess in ("auto", "common"):
             factor = np.full(n_features, _inverse(float(np.sqrt(np.sum(spread**2) + np.sum(center**2)))))
         extended = preprocess in ("auto", "standardize", "common")
-        return cls(shift, factor, CONSTANT, extended, preprocess is not None, center, gain)
+        sizes = np.hypot(spread * factor, (center - shift) * factor)
+        sizes = np.append(sizes, CONSTANT) if extended else sizes
+        energies = (sizes / (float(sizes.max(initial=0.0)) or 1.0)) ** 2
+        return cls(shift, factor, CONSTANT, extended, preprocess is not None, center, gain, energies)
 
     @property
     def n_features(self) -> int:
@@ -80,7 +88,11 @@ class Scaler:
         return self.n_features + self.extended
 
     def coded(self, X: Array) -> Array:
-        """Return samples as they are coded."""
+        """Return samples as they are coded; a missing entry stays NaN.
+
+        A sample is divided by the norm that it would have if its missing entries were of the usual size, given the
+        size of the known ones. A sample that lacks the view is NaN throughout.
+        """
         dtype = np.result_type(X.dtype, np.float32)
         scaled = np.empty((X.shape[0], self.width), dtype)
         inner = scaled[:, : self.shift.size]
@@ -88,10 +100,42 @@ class Scaler:
         inner *= self.factor.astype(dtype)
         if self.extended:
             scaled[:, -1] = self.constant
+        missing = np.isnan(scaled)
         if self.unit:
-            norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+            known = np.where(missing, 0, scaled) if missing.any() else scaled
+            norms = np.sqrt(np.einsum("ij,ij->i", known, known))
+            if missing.any():
+                seen = ~missing @ self.energies
+                share = np.divide(self.energies.sum(), seen, out=np.ones_like(seen), where=seen > 0)
+                norms *= np.sqrt(share).astype(dtype)
             scaled /= np.where(norms > 0, norms, 1)[:, None]
+        if missing.any():
+            scaled[missing[:, : self.shift.size].all(axis=1)] = np.nan
         return scaled
+
+    def filled(self, X: Array, coded: Array) -> Array:
+        """Return samples with their missing entries taken from coded samples that have none.
+
+        Where a sample lacks the view, the constant coordinate tells its norm, or samples have the usual norm. A sample
+        of which nothing is known, coded as zero, gets the mean.
+        """
+        missing = np.isnan(X)
+        rows = np.flatnonzero(missing.any(axis=1))
+        if not rows.size:
+            return X
+        samples = np.asarray(coded[rows], np.float64)
+        norms = np.ones(rows.size)
+        if self.extended:
+            # Samples are as long as this on average; predicted constants may be too small to divide by.
+            norms = self.constant / np.maximum(samples[:, -1], LEAST_CONSTANT)
+        elif self.unit:
+            norms = np.full(rows.size, np.sqrt(np.sum(self.center**2) + np.max(1 / self.gain) ** 2))
+        factor = np.where(self.factor == 0, np.inf, self.factor)
+        plain = samples[:, : self.n_features] * norms[:, None] / factor + self.shift
+        plain[~samples.any(axis=1)] = self.center
+        out = X.copy()
+        out[rows] = np.where(missing[rows], plain, X[rows])
+        return out
 
     def features(self, X: Array) -> Floats:
         """Return samples as the head sees them."""
@@ -110,9 +154,13 @@ class Scaler:
         arrays = {name[len(start) :]: array for name, array in tensors.items() if name.startswith(start)}
         kinds: dict[str, Any] = {"constant": float, "extended": bool, "unit": bool}
         known = {name: kinds.get(name, np.asarray)(array) for name, array in arrays.items()}
+        width = known["shift"].size + known["extended"]
+        known.setdefault("energies", np.ones(width))  # files written before there were missing entries
         scaler = cls(**known)
         n_features = scaler.shift.shape
         if any(part.shape != n_features or part.ndim != 1 for part in (scaler.factor, scaler.center, scaler.gain)):
+            raise ValueError("its scaling does not fit its features")
+        if scaler.energies.shape != (width,) or np.any(scaler.energies < 0):
             raise ValueError("its scaling does not fit its features")
         return scaler
 
@@ -123,15 +171,33 @@ def check_preprocess(preprocess: object) -> None:
         check_choice(preprocess, "preprocess", get_args(Preprocess))
 
 
+def mean_energy(coded: Array) -> float:
+    """Return the mean squared norm of the samples that have a view, over what they know of it."""
+    if not np.isnan(coded).any():
+        return float(np.mean(np.einsum("ij,ij->i", coded, coded)))
+    known = np.nan_to_num(coded[~np.isnan(coded).all(axis=1)])
+    return float(np.mean(np.einsum("ij,ij->i", known, known)))
+
+
 def _inverse(value: float) -> float:
     return 1 / value if value > 0 else 1.0
 
 
 def _moments(X: Array) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation of each feature; numbers too large to be squared are scaled down first."""
+    """Return mean and standard deviation of each feature; numbers too large to be squared are scaled down first.
+
+    NaN is left out; a feature without any number has mean and deviation 0.
+    """
+    missing = np.isnan(X)
+    if missing.any():
+        counts = np.maximum(np.count_nonzero(~missing, axis=0), 1)
+        X = np.where(missing, 0, X)
+    else:
+        counts = np.full(X.shape[1], max(X.shape[0], 1))
     top = float(np.max(np.abs(X), initial=0.0))
     scale = top if top > 1e100 else 1.0
-    small = np.asarray(X, np.float64) / scale
-    center = np.asarray(small.mean(axis=0))
+    small = np.ascontiguousarray(X, np.float64) / scale  # sums do not depend on the order in memory
+    center = np.asarray(small.sum(axis=0) / counts)
     small -= center
-    return center * scale, np.asarray(np.sqrt(np.mean(small**2, axis=0))) * scale
+    small[missing] = 0
+    return center * scale, np.asarray(np.sqrt(np.sum(small**2, axis=0) / counts)) * scale

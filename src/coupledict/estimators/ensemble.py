@@ -40,7 +40,9 @@ def fit_many(
     cancel = CancelToken()
     meter = Meter(callback, "learning", sum(learner.max_iter for learner in learners))
     tell = None if callback is None else lambda progress: meter.advance()
-    data: Data = InMemory([X]) if isinstance(learners[0], DictionaryLearning) else open_all_views(X)
+    missing = learners[0].missing
+    data: Data = InMemory([X]) if isinstance(learners[0], DictionaryLearning) else open_all_views(X, missing=missing)
+    data.missing = data.missing or missing == "nan"
 
     def fit(learner: Learner) -> Learner:
         share = Threads(threads // n_threads, CancelToken(cancel))
