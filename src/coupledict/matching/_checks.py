@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.missing import Missing, may_miss
 from ..foundation.views import check_views, list_views, view_number
-from ._whitening import check_finite
+from ._whitening import check_finite, check_rows, has_view
 
 #: Where query and gallery can be compared, beside the number of a view.
 Compare: TypeAlias = Literal["auto", "both", "target", "source", "codes", "labels"]
@@ -17,19 +18,32 @@ Compare: TypeAlias = Literal["auto", "both", "target", "source", "codes", "label
 Names: TypeAlias = Sequence[str] | None
 
 
-def check_all_views(X: Any) -> list[Array]:
-    """Return two or more finite views, none of them empty; they may differ in their numbers of samples."""
+def check_all_views(X: Any, missing: Missing) -> list[Array]:
+    """Return two or more views, none of them empty; they may differ in their numbers of samples.
+
+    They are finite but for rows of NaN, of samples that lack the view, where `missing` or the views allow them.
+    """
     views: list[Array] = []
     for v, view in enumerate(check_views(X, "X", single=False)):
         if view is None:
             raise ValueError(f"Expected every view to be present, got None for X[{v}].")
         if 0 in view.shape:
             raise ValueError(f"Expected X[{v}] to have at least one sample and one feature, got shape {view.shape}.")
-        check_finite(view, f"X[{v}]")
+        check_entries(list_views(X)[v], view, f"X[{v}]", missing)
+        if not has_view(view).any():
+            raise ValueError(f"Expected samples that have the view X[{v}], got none.")
         views.append(view)
     if len(views) < 2:
         raise ValueError(f"Expected two or more views in X, got {len(views)}.")
     return views
+
+
+def check_entries(given: Any, view: Array, name: str, missing: Missing) -> None:
+    """Raise for infinity, for NaN that is not expected, and for samples that have a part of the view only."""
+    if may_miss([given], [view], [name], missing):
+        check_rows(view, name)
+    else:
+        check_finite(view, name, " If a row of NaN stands for a sample that lacks the view, use missing='nan'.")
 
 
 def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] | None, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -11,7 +12,7 @@ from ..files.models import JSON
 from ..files.state import ModelState, check_file_count, check_range
 from ..foundation.arrays import Array, common_dtype
 from ._mapped import LABELS, Member, Target
-from ._whitening import Whitening
+from ._whitening import Whitening, has_view
 
 #: Where samples are compared: by labels, by codes, or in views with weights.
 Comparison: TypeAlias = Literal["labels", "codes"] | list[tuple[int, float]]
@@ -51,8 +52,8 @@ class FittedMatcher:
         return self.whitenings[view].apply(array, self.dtype_with(array))
 
     def predict(self, views: dict[int, Array], view: int, n_jobs: int | None) -> Array:
-        """Return a view in its own units, predicted from whitened views."""
-        return self.whitenings[view].undo(self._predicted(views, view, n_jobs))
+        """Return a view in its own units, predicted from whitened views; each sample from those that it has."""
+        return self.whitenings[view].undo(by_views(views, lambda own: self._predicted(own, view, n_jobs)))
 
     def _predicted(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
         """Return the mean of what the members predict."""
@@ -69,6 +70,10 @@ class FittedMatcher:
 
     def vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
         """Return one vector per sample, from its whitened views; the inner product of two is their similarity."""
+        return by_views(views, lambda own: self._vectors(own, where, target, n_jobs))
+
+    def _vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
+        """Return one vector per sample; all samples have all these views."""
         if where == "labels":
             return self.probabilities(views, n_jobs)
         if where == "codes":
@@ -126,6 +131,21 @@ class FittedMatcher:
             member = Member(components, weights, coupled, n_nonzero)
             members.append(member.with_maps_of(tensors, number, None if classes is None else classes.size))
         return cls(whitenings, members, prior)
+
+
+def by_views(views: dict[int, Array], make: Callable[[dict[int, Array]], Array]) -> Array:
+    """Return what `make` makes of samples, called once for each set of views that samples have."""
+    present = np.stack([has_view(view) for view in views.values()], axis=1)
+    if present.all():
+        return make(views)
+    out: Array | None = None
+    for pattern in np.unique(present, axis=0):
+        rows = np.flatnonzero((present == pattern).all(axis=1))
+        found = make({v: view[rows] for (v, view), there in zip(views.items(), pattern, strict=True) if there})
+        out = np.empty((len(present), found.shape[1]), found.dtype) if out is None else out
+        out[rows] = found
+    assert out is not None
+    return out
 
 
 def _unit(table: Array) -> Array:

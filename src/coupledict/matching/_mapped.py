@@ -24,6 +24,7 @@ from ..estimators.single import DictionaryLearning
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Callback, Meter
 from ..learning.predictors import SAMPLES_PER_ATOM, ridge, source_sets
+from ._whitening import has_view
 
 Sources: TypeAlias = tuple[int, ...]
 Target: TypeAlias = int | str
@@ -146,6 +147,20 @@ def spread(n: int, size: int) -> slice | npt.NDArray[np.int64]:
     return slice(None) if size >= n else np.arange(size) * n // size
 
 
+def with_views(views: Sequence[Array], names: Sequence[Target]) -> npt.NDArray[np.bool_]:
+    """Return which samples have all the views of these numbers; all have labels."""
+    found: npt.NDArray[np.bool_] = np.ones(len(views[0]), bool)
+    for v in names:
+        if isinstance(v, int):
+            found &= has_view(views[v])
+    if not found.any():
+        raise ValueError(
+            f"Expected samples that have all of the views {list(names)}, got none: nothing tells how one goes with"
+            " the other."
+        )
+    return found
+
+
 def solve(codes: csr_array, targets: dict[Target, Any], ridge_alpha: float) -> dict[Target, Array]:
     """Return the ridge map from codes to each target, a dense array or codes."""
     table = codes.astype(np.float64)
@@ -170,7 +185,8 @@ def fit_coupled(
     """Learn dictionaries with one code for all views, labels included, and maps from some views to the others."""
     labels = None if hot is None else (hot - hot.mean(axis=0)).astype(views[0].dtype)
     all_views = views if labels is None else [*views, labels]
-    energies = [float(np.mean(np.einsum("ij,ij->i", view, view, dtype=np.float64))) for view in all_views]
+    incomplete = not all(has_view(view).all() for view in views)
+    energies = [_mean_energy(_there(view)) for view in all_views]
     weights = np.array([1 / energy if energy > 0 else 1.0 for energy in energies])
     if labels is not None:
         weights[-1] *= label_weight
@@ -182,6 +198,7 @@ def fit_coupled(
             normalize="views",  # pictures and text match less well with joint norms (mAP 0.268 and 0.260)
             view_weights=weights,
             predictor="dictionary",
+            missing="nan" if incomplete else "error",
             random_state=seed,
         )
         for seed in seeds
@@ -192,17 +209,42 @@ def fit_coupled(
     for learner in fit_many(learners, all_views, settings.n_jobs, callback=callback):
         atoms = list(learner.components_)[: len(views)]
         member = Member(atoms, weights[: len(views)], coupled=True, n_nonzero=settings.n_nonzero)
-        chosen = spread(len(views[0]), SAMPLES_PER_ATOM * len(atoms[0]))
         maps = {}
         for sources in sets:
             targets: dict[Target, Array] = {v: view for v, view in enumerate(views) if v not in sources}
             if labels is not None:
                 targets[LABELS] = labels
-            codes = member.codes({v: views[v][chosen] for v in sources}, settings.n_jobs)
-            maps[sources] = solve(codes, {t: table[chosen] for t, table in targets.items()}, settings.ridge_alpha)
+            maps[sources] = _maps(member, views, sources, targets, settings)
             meter.advance()
         members.append(replace(member, maps=maps))
     return members
+
+
+def _there(view: Array) -> Array:
+    """Return the samples that have the view."""
+    there = has_view(view)
+    return view if there.all() else view[there]
+
+
+def _mean_energy(view: Array) -> float:
+    return float(np.mean(np.einsum("ij,ij->i", view, view, dtype=np.float64)))
+
+
+def _maps(
+    member: Member, views: list[Array], sources: Sources, targets: dict[Target, Array], settings: MemberSettings
+) -> dict[Target, Array]:
+    """Return the maps from codes of some views to each target, each fitted to samples that have both."""
+    size = SAMPLES_PER_ATOM * len(member.components[0])
+    groups: dict[bytes, list[Target]] = {}  # targets that the same samples have
+    for target in targets:
+        groups.setdefault(with_views(views, (*sources, target)).tobytes(), []).append(target)
+    maps: dict[Target, Array] = {}
+    for same in groups.values():
+        rows = np.flatnonzero(with_views(views, (*sources, *same)))
+        rows = rows[spread(rows.size, size)]
+        codes = member.codes({v: views[v][rows] for v in sources}, settings.n_jobs)
+        maps |= solve(codes, {target: targets[target][rows] for target in same}, settings.ridge_alpha)
+    return {target: maps[target] for target in targets}
 
 
 def fit_semi_coupled(
@@ -223,10 +265,10 @@ def fit_semi_coupled(
     members = []
     for atoms in learned:
         member = Member(atoms, np.ones(len(views)), coupled=False, n_nonzero=settings.n_nonzero)
-        codes = [member.codes({v: view}, settings.n_jobs) for v, view in enumerate(views)]
+        codes = [_codes_or_zeros(member, v, view, settings.n_jobs) for v, view in enumerate(views)]
         maps = {}
         for sources in sets:
-            maps[sources] = _code_maps(codes, hot, paired, sources, settings.ridge_alpha)
+            maps[sources] = _code_maps(codes, views, hot, paired, sources, settings.ridge_alpha)
             meter.advance()
         members.append(replace(member, maps=maps))
     return members
@@ -249,13 +291,29 @@ def _learn_views(
             )
             for seed in seeds
         ]
-        fitted = fit_many(learners, view, settings.n_jobs, callback=count)
+        fitted = fit_many(learners, _there(view), settings.n_jobs, callback=count)
         learned.append([learner.components_ for learner in fitted])
     return [list(atoms) for atoms in zip(*learned, strict=True)]
 
 
+def _codes_or_zeros(member: Member, v: int, view: Array, n_jobs: int | None) -> csr_array:
+    """Return the codes of a view, zero for samples that lack it."""
+    there = has_view(view)
+    if there.all():
+        return member.codes({v: view}, n_jobs)
+    codes = member.codes({v: view[there]}, n_jobs)
+    counts = np.zeros(len(view) + 1, codes.indptr.dtype)
+    counts[1:][there] = np.diff(codes.indptr)
+    return csr_array((codes.data, codes.indices, np.cumsum(counts)), shape=(len(view), codes.shape[1]))
+
+
 def _code_maps(
-    codes: list[csr_array], hot: list[Array] | None, paired: bool, sources: Sources, ridge_alpha: float
+    codes: list[csr_array],
+    views: list[Array],
+    hot: list[Array] | None,
+    paired: bool,
+    sources: Sources,
+    ridge_alpha: float,
 ) -> dict[Target, Array]:
     """Return the maps from the codes of some views to the codes of the others, and to labels."""
     own = codes[sources[0]] if len(sources) == 1 else csr_array(scipy.sparse.hstack([codes[v] for v in sources]))
@@ -270,4 +328,10 @@ def _code_maps(
             targets[v] = hot[sources[0]] @ np.asarray(codes[v].T @ (hot[v] / hot[v].sum(axis=0))).T
     if hot is not None:
         targets[LABELS] = hot[sources[0]] - hot[sources[0]].mean(axis=0)
-    return solve(own, targets, ridge_alpha)
+    if all(has_view(view).all() for view in views):
+        return solve(own, targets, ridge_alpha)
+    maps: dict[Target, Array] = {}
+    for target, table in targets.items():
+        rows = np.flatnonzero(with_views(views, (*sources, target)))
+        maps |= solve(csr_array(own[rows]), {target: table[rows]}, ridge_alpha)
+    return maps

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.ensemble import seeds
@@ -17,15 +18,25 @@ from ..estimators.tables import check_names_of, feature_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array, common_dtype
-from ..foundation.checks import check_count, check_counts, check_non_negative
+from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative
+from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
 from ..foundation.views import ViewArrays, ViewLike, ViewsLike, check_view, list_views, view_names, view_number
-from ._checks import Compare, Names, check_all_views, check_compare, check_direction, check_labels, one_hot
+from ._checks import (
+    Compare,
+    Names,
+    check_all_views,
+    check_compare,
+    check_direction,
+    check_entries,
+    check_labels,
+    one_hot,
+)
 from ._comparing import Sides
 from ._fitted import Comparison, FittedMatcher
 from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled
 from ._ranking import Indices
-from ._whitening import check_finite, fit_whitening
+from ._whitening import check_finite, fit_whitening, has_view
 
 WHITEN_SHRINKAGE = 3.0  # a compromise: near copies need less than 1, Wikipedia's texts and pictures more than 3
 SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples, atoms depend on chance
@@ -76,6 +87,11 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         ``semi_coupled=True``.
     max_iter : int, default=30
         Iterations of dictionary learning.
+    missing : {"error", "nan"}, default="error"
+        ``"nan"``: a row of NaN in a view stands for a view that the sample lacks, and NaN for missing entries
+        otherwise is an error. Samples teach the dictionaries of the views that they have; how views go together is
+        learned from samples that have both. Queries in several views may lack some of them. ``"error"``: NaN is an
+        error, except for rows that a masked array or nullable columns mark as missing. Infinity always is.
     n_jobs : int, optional
         Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
     random_state : int, RandomState, Generator or None
@@ -157,6 +173,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         label_weight: float | None = None,
         max_iter: int = 30,
         compare: Compare | int = "auto",
+        missing: Missing = "error",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -165,13 +182,14 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         self._set_run(n_jobs, random_state, verbose, callback)
         self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
         self.n_dictionaries, self.semi_coupled, self.max_iter = n_dictionaries, semi_coupled, max_iter
-        self.compare = compare
+        self.compare, self.missing = compare, missing
         self.whiten, self.whiten_shrinkage = whiten, whiten_shrinkage
         self.ridge_alpha, self.label_weight = ridge_alpha, label_weight
 
     def _check_parameters(self) -> None:
         check_counts(self, "n_nonzero_coefs", "n_dictionaries", "max_iter", optional=["n_components"])
         check_non_negative(self.ridge_alpha, "ridge_alpha")
+        check_choice(self.missing, "missing", get_args(Missing))
         for name in ("semi_coupled", "whiten"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise TypeError(f"Expected {name} to be True or False, got {getattr(self, name)!r}.")
@@ -195,12 +213,13 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
             raise ValueError("label_weight needs labels: give y to fit.")
 
     def fit(self, X: ViewsLike, y: Any = None) -> Self:
-        """Learn from samples given in every view.
+        """Learn from samples given in every view, or with ``missing="nan"`` in some.
 
         Parameters
         ----------
         X : list of two or more arrays of shape (n_samples, n_features_v), dict of them by name, or Views
-            The views; row i of each belongs to the same sample.
+            The views; row i of each belongs to the same sample. With ``missing="nan"``, a row of NaN stands for a view
+            that the sample lacks.
         y : array of shape (n_samples,), or such an array for each view in a list or a dict by name, optional
             Labels of classes. With ``semi_coupled=True``, labels for each view say that the views hold different
             samples, possibly of different number, which share only the classes.
@@ -211,13 +230,13 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         """
         self._check_parameters()
         names, given = view_names(X), list_views(X)
-        views = check_all_views(given)
+        views = check_all_views(given, self.missing)
         labels, paired = check_labels(y, views, names)
         self._check_use_of_labels(labels is not None, paired)
         check_compare(self.compare, len(views), labelled=labels is not None)
         classes, hot = (None, None) if labels is None else one_hot(labels)
         dtype, shrinkage = common_dtype(views), self._shrinkage()
-        whitenings = [fit_whitening(view, shrinkage) for view in views]
+        whitenings = [fit_whitening(_rows(view, has_view(view)), shrinkage) for view in views]
         white = [whitening.apply(view, dtype) for whitening, view in zip(whitenings, views, strict=True)]
         with self._watched() as told:
             members = self._fit_members(white, hot, paired, told)
@@ -239,7 +258,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         self, views: list[Array], hot: list[Array] | None, paired: bool, told: Callback | None
     ) -> list[Member]:
         """Return the members, fitted to whitened views and indicators of their labels."""
-        few = min(len(view) for view in views) // SAMPLES_PER_ATOM
+        few = min(int(np.count_nonzero(has_view(view))) for view in views) // SAMPLES_PER_ATOM
         n_components = self.n_components or min(max(few, FEWEST_ATOMS), MOST_ATOMS)
         ridge_alpha = float(self.ridge_alpha)
         settings = MemberSettings(n_components, self.n_nonzero_coefs, self.max_iter, ridge_alpha, self.n_jobs)
@@ -360,7 +379,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         Parameters
         ----------
         X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
-            All views; each is matched with every other.
+            All views; each is matched with every other. Samples that lack one of two views are left out there.
         y : array of shape (n_samples,), or such an array for each view in a list or a dict by name, optional
             Labels. With labels for each view, views may hold different samples.
 
@@ -372,7 +391,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         """
         check_is_fitted(self)
         given = list_views(X, self._names)
-        views, n_views = check_all_views(given), len(self.n_features_in_)
+        views, n_views = check_all_views(given, self.missing), len(self.n_features_in_)
         if len(views) != n_views:
             raise ValueError(f"Expected {n_views} views in X, got {len(views)}.")
         labels, _ = check_labels(y, views, self._names)
@@ -381,8 +400,12 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         with self._watched() as told:
             meter = Meter(told, "ranking", len(pairs))
             for source, target in pairs:
-                sides = self._sides(given[source], given[target], source, target)
-                found.append(sides.rating(None if labels is None else (labels[source], labels[target])))
+                queries, gallery = (has_view(views[v]) for v in (source, target))
+                if labels is None:  # partners have both views
+                    queries = gallery = queries & gallery
+                sides = self._sides(_rows(given[source], queries), _rows(given[target], gallery), source, target)
+                own = None if labels is None else (labels[source][queries], labels[target][gallery])
+                found.append(sides.rating(own))
                 meter.advance()
         return float(np.mean(found))
 
@@ -428,19 +451,26 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
 
     def _whitened(self, given: dict[int, Any], called: dict[int, str], name: str) -> dict[int, Array]:
         """Return views of the same samples, checked and whitened; `called` and `name` are their names in errors."""
-        views = {v: self._check_side(value, v, called[v]) for v, value in given.items()}
+        views = {v: self._check_side(value, v, called[v], whole=len(given) == 1) for v, value in given.items()}
         counts = {len(view) for view in views.values()}
         if len(counts) > 1:
             raise ValueError(f"Expected the same number of samples in every view of {name}, got {sorted(counts)}.")
+        some = np.logical_or.reduce([has_view(view) for view in views.values()])
+        if not some.all():
+            raise ValueError(f"Expected each sample of {name} to have a view, sample {int(np.argmin(some))} has none.")
         return {v: self._fitted.whiten(view, v) for v, view in views.items()}
 
-    def _check_side(self, value: Any, view: int, name: str) -> Array:
+    def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True) -> Array:
+        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view."""
         array = check_view(value, name)
         width = self.n_features_in_[view]
         if array.shape[1] != width:
             raise ValueError(f"Expected {name} to have the {width} features of view {view}, got {array.shape[1]}.")
         check_names_of(self, view, value, name)
-        check_finite(array, name)
+        if whole:
+            check_finite(array, name)
+        else:
+            check_entries(value, array, name, self.missing)
         return array
 
     # To files and back
@@ -462,3 +492,8 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         restore_names(model, state.facts)
         model.components_ = [ViewArrays(atoms, model._names) for atoms in model.components_]
         return model
+
+
+def _rows(view: Any, chosen: Array) -> Any:
+    """Return the chosen rows of an array or a table; the same object if that is all of them."""
+    return view if chosen.all() else _safe_indexing(view, np.flatnonzero(chosen))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
 
 from ..foundation.arrays import Array, Floats, read_rows
@@ -21,15 +22,34 @@ BLOCK_ROWS = 4096
 RANK_TOL = 1e-10  # variances below this share of the largest are rounding errors
 
 
-def check_finite(view: Array, name: str) -> None:
+def check_finite(view: Array, name: str, remedy: str = "") -> None:
     """Raise where a view holds NaN or infinity, naming the sample."""
     for start in range(0, view.shape[0], BLOCK_ROWS):
         bad = ~np.isfinite(view[start : start + BLOCK_ROWS]).all(axis=1)
         if bad.any():
             raise ValueError(
                 f"Expected {name} to be finite, got NaN or infinity in sample {start + int(np.argmax(bad))}."
-                " Remove or impute such samples."
+                f" Remove or impute such samples.{remedy}"
             )
+
+
+def check_rows(view: Array, name: str) -> None:
+    """Raise where a row of a view is neither finite nor NaN throughout, naming the sample."""
+    for start in range(0, view.shape[0], BLOCK_ROWS):
+        rows = view[start : start + BLOCK_ROWS]
+        finite = np.isfinite(rows).all(axis=1)
+        bad = ~finite & ~np.isnan(rows).all(axis=1)
+        if bad.any():
+            raise ValueError(
+                f"Expected the rows of {name} to be finite, or NaN throughout for a sample that lacks the view, got"
+                f" some NaN or infinity in sample {start + int(np.argmax(bad))}. Single missing entries can be filled"
+                " in by the impute method of CoupledDictionaryLearning."
+            )
+
+
+def has_view(view: Array) -> npt.NDArray[np.bool_]:
+    """Return which samples have a view; the rows of the others are NaN."""
+    return np.asarray(~np.isnan(view[:, 0])) if view.dtype.kind == "f" else np.ones(len(view), bool)
 
 
 @dataclass(frozen=True)
