@@ -6,8 +6,8 @@ Run ``python benchmarks/missing_recognition.py --data DIR`` from the root of the
 probability 0.3 in training and test samples, at least one kept; and the same with 30 % of the entries missing. Rivals
 see standardised features side by side: nearest neighbours after imputation, their number chosen by cross-validation on
 the training part; a support vector machine after the same imputation, its penalty chosen likewise; and gradient
-boosting, which takes NaN as it is. `CoupledClassifier(missing="nan")` is as it comes. Its head was chosen on other data:
-scikit-learn's digits cut into views in three ways, wine, breast cancer and planted classes.
+boosting, which takes NaN as it is. `CoupledClassifier(missing="nan")` is as it comes. Its head was chosen on other
+data: scikit-learn's digits cut into views in three ways, wine, breast cancer and planted classes.
 
 `wiki`: a fifth of the training articles keep picture and text (folder ``wiki``), of the others half lose the one and
 half the other. Matching learned from the pairs alone stands beside matching learned from all.
@@ -119,11 +119,10 @@ def run_digits(data: Path | None, n_seeds: int, n_jobs: int) -> dict[str, Any]:
                 found.setdefault(method, {}).setdefault(kind, []).append(100 * float(right))
                 if kind == "views":
                     seconds.setdefault(method, []).append(time.perf_counter() - began)
-    rows = [
-        [method, *(f"{np.mean(of[kind]):.2f} +- {np.std(of[kind]):.2f}" for kind in kinds)]
-        + [duration(float(np.median(seconds[method])))]
-        for method, of in found.items()
-    ]
+    rows = []
+    for method, of in found.items():
+        cells = [f"{np.mean(of[kind]):.2f} +- {np.std(of[kind]):.2f}" for kind in kinds]
+        rows.append([method, *cells, duration(float(np.median(seconds[method])))])
     print(f"\n{name}; accuracy in per cent, mean and spread of {n_seeds} splits and patterns; {SHARE:.0%} missing")
     print(table(["", *(f"{kind} missing" for kind in kinds), "time, views"], rows), flush=True)
     return {"data": name, "accuracy": found}
