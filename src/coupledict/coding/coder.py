@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,23 @@ class Scratch:
     status: npt.NDArray[np.uint8]
 
 
+class Preparation(ABC):
+    """What happens to the samples of a chunk before they are coded."""
+
+    @abstractmethod
+    def __call__(self, views: list[Array], workspace: _native.Workspace, cancel: CancelToken) -> list[Array]:
+        """Return the views of a chunk as they are to be coded; the given arrays do not change."""
+
+
+class TargetFiller(Protocol):
+    """Fills in what is missing in views that are explained but not coded."""
+
+    def fill(
+        self, views: list[Array], targets: list[Array], workspace: _native.Workspace, cancel: CancelToken
+    ) -> list[Array]:
+        """Return the targets of a chunk as new arrays without missing entries; `views` are those that are coded."""
+
+
 class Coder(ABC):
     """Dictionaries prepared for coding, with the rule that ends it.
 
@@ -67,6 +84,10 @@ class Coder(ABC):
         Fills in missing entries; None if samples have none.
     target_filler : Filler or None
         The same for views that are explained but not coded.
+    teacher : TargetFiller or None
+        Fills in what is missing in such views in another way than by the codes themselves.
+    preparation : Preparation or None
+        What happens to samples before they are coded.
     """
 
     n_atoms: int
@@ -80,6 +101,17 @@ class Coder(ABC):
     whole_blocks: bool = False
     filler: Filler | None = None
     target_filler: Filler | None = None
+    teacher: TargetFiller | None = None
+    preparation: Preparation | None = None
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether samples may have missing entries."""
+        return self.filler is not None or self.preparation is not None
+
+    def prepare(self, views: list[Array], workspace: _native.Workspace, cancel: CancelToken) -> list[Array]:
+        """Return the views of a chunk as they are to be coded."""
+        return views if self.preparation is None else self.preparation(views, workspace, cancel)
 
     @abstractmethod
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:

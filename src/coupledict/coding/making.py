@@ -8,6 +8,7 @@ from .filling import Filler
 from .greedy import GreedyCoder
 from .incomplete import IncompleteCoder
 from .lasso import LassoCoder
+from .preparing import FilledSamples, Teacher, WholeSamples
 from .recipe import Recipe
 
 
@@ -20,6 +21,13 @@ def make_coder(recipe: Recipe, n_jobs: int, cancel: CancelToken | None = None) -
         coder = IncompleteCoder(recipe)
     else:
         coder = GreedyCoder(recipe, n_jobs, cancel)
-    if recipe.targets:
+    if recipe.filled_by is not None:
+        coder.preparation = FilledSamples(make_coder(recipe.filled_by, n_jobs, cancel))
+    elif recipe.whole_only:
+        coder.preparation = WholeSamples()
+    if recipe.teacher is not None:
+        teacher = recipe.teacher
+        coder.teacher = Teacher(make_coder(teacher, n_jobs, cancel), Filler(teacher.targets, teacher.dtype))
+    elif recipe.targets:
         coder.target_filler = Filler(recipe.targets, recipe.dtype)
     return coder

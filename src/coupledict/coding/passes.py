@@ -52,7 +52,8 @@ def encode(
         start, end = chunk
         workspace = workspaces.lend()
         scratch = Scratch(workspace, cancel, energy[start:end], status[start:end])
-        part = coder.encode_rows(samples.read(start, end), scratch)
+        views = coder.prepare(samples.read(start, end), workspace, cancel)
+        part = coder.encode_rows(views, scratch)
         workspaces.take_back(workspace)
         samples.check_status(start, status[start:end])
         indptr[start + 1 : end + 1] = part.counts
@@ -175,18 +176,21 @@ def sum_codes(
         start, end = chunk
         energy, status = np.empty(end - start), np.empty(end - start, np.uint8)
         workspace = workspaces.lend()
-        views = samples.read(start, end)
+        views = coder.prepare(samples.read(start, end), workspace, cancel)
         codes = coder.encode_rows(views, Scratch(workspace, cancel, energy, status))
         samples.check_status(start, status)
+        has_view = None
         if targets is not None:
-            views = explained.read(start, end)
+            coded, views = views, explained.read(start, end)
+            if coder.teacher is not None:
+                views = coder.teacher.fill(coded, views, workspace, cancel)
+                has_view = [status != _native.UNKNOWN for _ in views]
         try:
             own = idle.pop()
         except IndexError:
             own = _Accumulators(n_atoms, widths, coder.dtype, missing=filler is not None)
         own.clear()
         parts = [codes] * len(groups)
-        has_view = None
         known_energy = None
         if filler is not None:
             known_energy = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])

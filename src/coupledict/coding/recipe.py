@@ -31,6 +31,12 @@ class Recipe:
     targets : list of arrays (n_components, n_features_v)
         Dictionaries of views that codes are to explain although these views are not coded; they fill in missing entries
         there. Empty if there are no such views, or if nothing is missing.
+    teacher : Recipe or None
+        Of a coder whose codes, times its `targets`, fill in missing entries of such views instead.
+    whole_only : bool
+        Whether samples that lack a whole view are left out.
+    filled_by : Recipe or None
+        Of a coder that fills in missing entries before the samples are coded, as complete ones.
     """
 
     dictionaries: list[Array]
@@ -40,6 +46,9 @@ class Recipe:
     n_samples: int
     missing: bool = False
     targets: list[Array] = field(default_factory=list)
+    teacher: Recipe | None = None
+    whole_only: bool = False
+    filled_by: Recipe | None = None
 
     def __post_init__(self) -> None:
         if self.missing and self.rule.coupling == "support":

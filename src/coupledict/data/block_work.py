@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..coding.coder import Coder, Shortfall
@@ -58,6 +59,16 @@ def block_largest(views: Sequence[Array]) -> Largest:
     return Largest(largest_number(views))
 
 
+def count_gaps(views: Sequence[Array]) -> npt.NDArray[np.int64]:
+    """Return how many rows of a block have missing entries, and how many of these lack a whole view."""
+    floats = [view for view in views if view.dtype.kind == "f"]
+    if not floats or not any(np.isnan(view).any() for view in floats):
+        return np.zeros(2, np.int64)
+    incomplete = np.logical_or.reduce([np.isnan(view).any(axis=1) for view in floats])
+    lacking = np.logical_or.reduce([np.isnan(view).all(axis=1) for view in floats])
+    return np.array([np.count_nonzero(incomplete), np.count_nonzero(lacking)])
+
+
 def sum_energies(views: Sequence[Array]) -> Floats:
     """Return, for each view, the squared norm of all its known entries, and their number."""
     energies = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
@@ -95,7 +106,7 @@ def _samples(
 ) -> Samples:
     named = None if names is None else tuple(names[v] for v in sources)
     chosen = [views[v] for v in sources]
-    return Samples(chosen, dtype, origin=piece, names=named, missing=coder.filler is not None)
+    return Samples(chosen, dtype, origin=piece, names=named, missing=coder.takes_missing)
 
 
 def block_sums(

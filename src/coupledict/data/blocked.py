@@ -28,6 +28,7 @@ from .block_work import (
     block_energies,
     block_largest,
     block_sums,
+    count_gaps,
     mean_energies,
 )
 from .blocks import Blocks, Loaded
@@ -76,6 +77,14 @@ class Blocked(Data):
         for energies in self._each(work, self._filled(None), threads):
             tree.add(energies)
         return mean_energies(tree.total(), self.widths)
+
+    def gaps(self, threads: Threads) -> tuple[int, int]:
+        """Return how many samples have missing entries, and how many of these lack a whole view; reads all blocks."""
+        total = np.zeros(2, np.int64)
+        for found in self._each(lambda piece, views, inner: count_gaps(views), self._filled(None), threads):
+            total += found
+        incomplete, lacking = total.tolist()
+        return incomplete, lacking
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the blocks."""

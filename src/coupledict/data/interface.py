@@ -90,6 +90,14 @@ class Data(ABC):
         """Return the mean squared norm of the samples of each view, as if none of their entries were missing."""
 
     @abstractmethod
+    def gaps(self, threads: Threads) -> tuple[int, int]:
+        """Return how many samples have missing entries, and how many of these lack a whole view."""
+
+    def filled(self, recipe: Recipe, threads: Threads) -> Data:
+        """Return the samples with missing entries filled in by codes; raises unless `all_held`."""
+        raise TypeError("Expected samples that are in memory, got samples that are read a block at a time.")
+
+    @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return `count` random samples of all views in random order, as float64; fewer if there are fewer."""
 

@@ -18,7 +18,7 @@ from ..coding.samples import Samples
 from ..files.codes import CodeFile
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number, multiply
 from ..parallel.jobs import Threads
-from .block_work import EVERYTHING, Wanted, mean_energies, sum_energies
+from .block_work import EVERYTHING, Wanted, count_gaps, mean_energies, sum_energies
 from .blocked import Blocked
 from .blocks import ArrayBlocks
 from .interface import Data, Decode, Portion
@@ -65,6 +65,23 @@ class InMemory(Data):
         if self.missing:
             return mean_energies(sum_energies(self.views), self.widths)
         return [float(np.mean(np.einsum("ij,ij->i", v, v, dtype=np.float64))) if v.size else 0.0 for v in self.views]
+
+    def gaps(self, threads: Threads) -> tuple[int, int]:
+        """Return how many samples have missing entries, and how many of these lack a whole view."""
+        incomplete, lacking = count_gaps(self.views).tolist()
+        return incomplete, lacking
+
+    def filled(self, recipe: Recipe, threads: Threads) -> InMemory:
+        """Return the samples with missing entries filled in by codes: a copy, in the number type of the recipe."""
+        coder = make_coder(recipe, threads.count, threads.cancel)
+        samples = self.samples(None, dtype=recipe.dtype)
+        coded = encode(coder, samples, threads.count, cancel=threads.cancel)
+        if coder.filler is None:
+            raise ValueError("Expected a recipe for samples with missing entries.")
+        views = coder.filler.fill(samples.read(0, len(samples)), coded.as_chunk())
+        filled = InMemory(views, self.present, self.n_views)
+        filled.scale = self.scale
+        return filled
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples, drawn without replacement."""

@@ -31,6 +31,7 @@ from ..data.block_work import (
     block_energies,
     block_largest,
     block_sums,
+    count_gaps,
     mean_energies,
 )
 from ..data.blocks import is_stored
@@ -60,6 +61,10 @@ def _largest(ready: Ready | None, views: list[Array], block: Block) -> Largest:
 
 def _energies(ready: Ready | None, views: list[Array], block: Block, *, missing: bool) -> npt.NDArray[np.float64]:
     return block_energies(views, block.piece, block.shown_names, missing=missing)
+
+
+def _gaps(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.int64]:
+    return count_gaps(views)
 
 
 def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, seed: int) -> list[Array]:
@@ -238,6 +243,11 @@ class DaskData(Data):
         job = functools.partial(_energies, missing=self.missing)
         return mean_energies(self._sum("energies", job, self._blocks(None), None), self.widths)
 
+    def gaps(self, threads: Threads) -> tuple[int, int]:
+        """Return how many samples have missing entries, and how many of these lack a whole view; reads all chunks."""
+        incomplete, lacking = self._sum("gaps", _gaps, self._blocks(None), None).tolist()
+        return incomplete, lacking
+
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the chunks."""
         pieces, share, seed = plan_draw(self._sizes, count, rng)
@@ -363,7 +373,8 @@ class DaskData(Data):
             return self._runner.run(graph, key, name)
         # A task, not scattered data: it can be computed again if the worker that holds it dies.
         graph[ready] = Task(ready, Ready, recipe)
-        size = sum(array.nbytes for array in recipe.dictionaries)
+        recipes = [other for other in (recipe, recipe.filled_by, recipe.teacher) if other is not None]
+        size = sum(array.nbytes for other in recipes for array in other.dictionaries)
         return self._runner.run(graph, key, name, extra_bytes=size)
 
     def _lazy(self, graph: Graph, name: str, width: int, empty: Any) -> da.Array:

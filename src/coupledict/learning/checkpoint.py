@@ -134,6 +134,8 @@ class Checkpoint:
         for group in loop.groups:
             for v, part in zip(group.views, group.parts(), strict=True):
                 tensors[f"checkpoint.atoms.{v}"] = np.ascontiguousarray(part / group.unit)
+        for v, atoms in enumerate(position.filled_by):
+            tensors[f"checkpoint.filled_by.{v}"] = np.ascontiguousarray(atoms)
         facts["checkpoint"] = {
             "iteration": position.iteration,
             "order": None if order is None else [order.n_samples, order.step, order.first, order.size],
@@ -184,9 +186,12 @@ def _rebuild(state: ModelState, name: str) -> SavedFit:
     history = check_history(state.facts["history"])
     weights = check_file_weights(state.tensors["view_weights"], n_views)
     atoms = [state.tensors[f"checkpoint.atoms.{v}"] for v in range(n_views)]
+    filled_by = [array for v in range(n_views) if (array := state.tensors.get(f"checkpoint.filled_by.{v}")) is not None]
     if any(array.ndim != 2 or array.shape[0] != atoms[0].shape[0] for array in atoms):
         raise ValueError("its arrays do not fit each other")
-    if any(array.dtype != np.float64 or array.size == 0 for array in atoms):
+    if filled_by and [array.shape for array in filled_by] != [array.shape for array in atoms]:
+        raise ValueError("its arrays do not fit each other")
+    if any(array.dtype != np.float64 or array.size == 0 for array in [*atoms, *filled_by]):
         raise ValueError("its arrays are empty or not of float64")
     order = None if told["order"] is None else _restore_order(told["order"])
     iteration, place = (check_file_count(told[key], key) for key in ("iteration", "place"))
@@ -194,7 +199,7 @@ def _rebuild(state: ModelState, name: str) -> SavedFit:
         raise ValueError("its history does not have one record for each iteration")
     if any(key not in record for record in history for key in ("limit", "objective", "n_samples")):
         raise ValueError("its history is not complete")
-    position = Position(iteration, order, place, bool(told["all_in"]))
+    position = Position(iteration, order, place, bool(told["all_in"]), list(filled_by))
     n_samples = check_file_count(told["n_samples"], "number of samples")
     rng = _restore_generator(told["generator"])
     names = state.facts.get("view_names_in")

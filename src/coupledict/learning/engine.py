@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 import warnings
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from ..coding.making import make_coder
 from ..coding.passes import sum_codes
@@ -27,7 +29,7 @@ from .fitted import FittedDictionaries
 from .loop import Loop, LoopPlan, Outcome
 from .predictors import fit_predictors
 from .running_sums import RunningSums
-from .schedule import sample_sizes, sparsity_limits
+from .schedule import FIRST_SHARE, FIRST_SHARE_INCOMPLETE, Growth, sample_sizes, sparsity_limits
 from .settings import LearningSettings
 from .start import check_init, start
 from .updates import for_size
@@ -38,6 +40,10 @@ FLOAT32_TOL = 1e-6
 # Where a tolerance ends the coding, atoms settle slowly, and moving on in the direction of their last change saves a
 # third of the passes. Where the number of atoms ends it, that only adds to the noise of passes over few samples.
 EXTRAPOLATION = 0.5
+# Where entries are missing, the first half of at least so many iterations codes samples by what they know, the other
+# half fills them in first: atoms from codes of filled samples are far better (benchmarks/missing.py).
+LEAST_ITERATIONS_TO_FILL = 10
+WHOLE_PER_ATOM = 2  # with at least so many samples that have all views, only these teach in the first half
 INTERRUPTED = "The fit was interrupted"
 
 
@@ -84,7 +90,11 @@ def fit(
         )
     largest = data.largest(threads)
     data = data.scaled(safe_scale(largest, data.dtype))
-    loop, rng = _begin(data, settings, threads, largest * data.scale, go_on_from, saved)
+    n_incomplete, n_lacking = data.gaps(threads) if data.missing else (0, 0)
+    if not n_incomplete:
+        data = copy.copy(data)
+        data.missing = False
+    loop, rng = _begin(data, settings, threads, largest * data.scale, n_lacking, go_on_from, saved)
     write = None if checkpoint is None else lambda loop: checkpoint.write(loop, rng)
     interrupted = _interrupted(lambda: loop.run(rng, callback, write), loop)
     if checkpoint is not None and not interrupted:
@@ -95,7 +105,7 @@ def fit(
     if interrupted or ridge_alpha is None:
         return fitted
     try:
-        return _with_predictors(fitted, data, settings, ridge_alpha, threads, rng)
+        return _with_predictors(fitted, data, settings, ridge_alpha, threads, rng, loop.position.filled_by)
     except KeyboardInterrupt:
         warnings.warn(
             f"{INTERRUPTED} after its last iteration; predict will use the dictionaries as learned.",
@@ -110,20 +120,26 @@ def _begin(
     settings: LearningSettings,
     threads: Threads,
     largest: float,
+    n_lacking: int,
     go_on_from: list[Array] | None,
     saved: SavedFit | None,
 ) -> tuple[Loop, np.random.Generator]:
-    """Return the loop before its first iteration, or where a fit was saved, and the source of randomness."""
+    """Return the loop before its first iteration, or where a fit was saved, and the source of randomness.
+
+    `largest` is the largest absolute value of a sample, `n_lacking` the number of samples that lack a whole view.
+    """
     if saved is None:
         rng = make_generator(settings.random_state)
         weights = _find_weights(data, settings, threads)
         groups = _start(data, settings, weights, rng, go_on_from)
-        return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, largest)), rng
+        return Loop(
+            data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, largest, n_lacking)
+        ), rng
     saved.check(data)
     groups = _group(saved.atoms, saved.weights, settings)
     for group in groups:  # normalising again could change the last bit
         group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views]) * group.unit
-    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, largest)
+    plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, largest, n_lacking)
     return Loop(data, groups, plan, saved.history, saved.position), saved.rng
 
 
@@ -150,12 +166,13 @@ def _with_predictors(
     ridge_alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
+    teachers: list[Array] | None = None,
 ) -> FittedDictionaries:
     """Return the fitted dictionaries with refitted ones for prediction, if views can predict each other."""
     if settings.rule.coupling == "support" or len(data.widths) < 2:
         return fitted
     rule = settings.rule.scaled(data.scale)
-    predictors = fit_predictors(data, fitted.components, fitted.weights, rule, ridge_alpha, threads, rng)
+    predictors = fit_predictors(data, fitted.components, fitted.weights, rule, ridge_alpha, threads, rng, teachers)
     return dataclasses.replace(fitted, predictors=predictors)
 
 
@@ -224,15 +241,23 @@ def _plan(
     n_components: int,
     threads: Threads,
     largest: float,
+    n_lacking: int,
 ) -> LoopPlan:
     growth = settings.growth if settings.growing else None
-    limit, has_tol, n_iter = settings.limit(data.widths, n_components), settings.rule.tol is not None, settings.max_iter
-    constant = settings.rule.pursuit == "lasso" and settings.schedule == "auto"  # only the penalty limits the codes
-    schedule = "constant" if constant else settings.schedule
+    has_tol, n_iter = settings.rule.tol is not None, settings.max_iter
+    # Updates that also change the codes gain nothing from it.
+    filling = data.missing and n_iter >= LEAST_ITERATIONS_TO_FILL and not settings.update.needs_codes
+    n_whole = data.n_samples - n_lacking
+    whole_only = filling and n_lacking > 0 and n_whole >= WHOLE_PER_ATOM * n_components
+    switch = None
+    if filling:
+        switch = 2 * n_iter // 3 if whole_only else (n_iter + 1) // 2
+    useful = n_whole / data.n_samples if whole_only else 1.0
+    limits, sizes = _limits_and_sizes(data, settings, growth, n_components, switch, useful)
     return LoopPlan(
         rule=settings.rule.scaled(data.scale),
-        limits=sparsity_limits(schedule, limit, n_iter, has_tol=has_tol, growing=growth is not None),
-        sizes=sample_sizes(growth, data.n_samples, n_iter, n_components, has_tol=has_tol),
+        limits=limits,
+        sizes=sizes,
         weights=weights,
         update=for_size(settings.update, n_components, all_held=data.all_held),
         unused=settings.unused,
@@ -240,7 +265,36 @@ def _plan(
         threads=threads,
         dtype=_coding_dtype(data, settings, weights, largest),
         extrapolation=EXTRAPOLATION if growth is not None and has_tol else 0.0,
+        switch=switch,
+        whole_only=whole_only,
     )
+
+
+def _limits_and_sizes(
+    data: Data, settings: LearningSettings, growth: Growth, n_components: int, switch: int | None, useful: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+    """Return how many atoms a sample may use, and how many samples a pass reads, for each iteration.
+
+    Both begin anew at the switch, from which on samples are filled in, unless they were given for all iterations.
+    `useful` is the share of the samples that are not left out before it.
+    """
+    has_tol, n_iter, n_samples = settings.rule.tol is not None, settings.max_iter, data.n_samples
+    limit = settings.limit(data.widths, n_components)
+    constant = settings.rule.pursuit == "lasso" and settings.schedule == "auto"  # only the penalty limits the codes
+    schedule = "constant" if constant else settings.schedule
+    growing = growth is not None
+    rounds = [n_iter] if switch is None else [switch, n_iter - switch]
+    first_share = FIRST_SHARE if switch is None else FIRST_SHARE_INCOMPLETE
+    limits = [
+        sparsity_limits(schedule, limit, n, has_tol=has_tol, growing=growing)
+        for n in (rounds if isinstance(schedule, str) else [n_iter])
+    ]
+    sizes = [
+        sample_sizes(growth, n_samples, n, n_components, has_tol=has_tol, first_share=first_share, useful=share)
+        for n, share in zip(rounds if isinstance(growth, str) else [n_iter], (useful, 1.0), strict=False)
+    ]
+    given = [own for own in sizes if own is not None]
+    return np.concatenate(limits), np.concatenate(given) if given else None
 
 
 # Batches

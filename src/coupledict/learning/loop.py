@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..coding.coder import Workspaces
 from ..coding.making import make_coder
 from ..coding.passes import encode
 from ..coding.recipe import Recipe
@@ -19,8 +20,9 @@ from ..data.block_work import Wanted
 from ..data.interface import Data, Portion
 from ..data.order import Order
 from ..files.state import LARGEST
-from ..foundation.arrays import Floats
+from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Callback, LearningProgress, Record
+from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads
 from .atoms import AtomGroup, in_view_order
 from .unused import UnusedRule
@@ -47,6 +49,11 @@ class LoopPlan:
         Number type that the samples are coded in.
     extrapolation : float
         After each iteration but the last, atoms move on in the direction of their change, by this share of it.
+    switch : int or None
+        Where entries are missing, the iteration from which on samples are filled in before they are coded, by the
+        dictionaries of that moment; before it, they are coded by their known entries. None for complete samples.
+    whole_only : bool
+        Whether samples that lack a whole view are left out before the switch.
     """
 
     rule: CodingRule
@@ -59,6 +66,8 @@ class LoopPlan:
     threads: Threads
     dtype: np.dtype[Any]
     extrapolation: float = 0.0
+    switch: int | None = None
+    whole_only: bool = False
 
 
 @dataclass
@@ -105,12 +114,15 @@ class Position:
         Where in that order the next pass begins.
     all_in : bool
         Whether every pass reads all samples from now on.
+    filled_by : list of arrays
+        Dictionaries that fill in missing entries; empty before the switch.
     """
 
     iteration: int = 0
     order: Order | None = None
     place: int = 0
     all_in: bool = False
+    filled_by: list[Array] = field(default_factory=list)
 
 
 class Loop:
@@ -133,6 +145,7 @@ class Loop:
         self.data, self.groups, self.plan = data, groups, plan
         self.history: list[Record] = history or []
         self.position = position or Position()
+        self._filled: Data | None = None  # in memory, samples are filled in once
 
     @property
     def n_iter(self) -> int:
@@ -177,6 +190,8 @@ class Loop:
     def _iterate(self) -> tuple[Record, int]:
         """Run one pass and update the atoms; return the record, and where in the order the next pass begins."""
         plan, position, began = self.plan, self.position, time.perf_counter()
+        if plan.switch is not None and position.iteration >= plan.switch and not position.filled_by:
+            position.filled_by = [atoms.copy() for atoms in in_view_order(self.groups)]
         portion, place, size = None, position.place, self.data.n_samples
         if position.order is not None and plan.sizes is not None:
             if not position.all_in:
@@ -188,16 +203,16 @@ class Loop:
 
     def _learn_from(self, portion: Portion | None, size: int) -> Outcome:
         plan, iteration = self.plan, self.position.iteration
-        limit = None if plan.rule.pursuit == "lasso" else int(plan.limits[iteration])
-        rule = CodingRule(limit, plan.rule.tol, plan.rule.pursuit, plan.rule.coupling, plan.rule.alpha)
+        rule = replace(plan.rule, n_nonzero=self._limit(iteration))
         recipe = Recipe(in_view_order(self.groups), plan.weights, plan.dtype, rule, size, self.data.missing)
+        data, recipe = self._prepared(recipe)
         before = [group.atoms.copy() for group in self.groups] if plan.extrapolation else []
         replacing = plan.unused.applies(iteration, self.n_iter)
         n_worst = recipe.n_atoms if replacing else 0
         if isinstance(plan.update, CodeUpdate):
-            outcome = self._update_from_codes(plan.update, recipe, portion, n_worst)
+            outcome = self._update_from_codes(plan.update, data, recipe, portion, n_worst)
         elif isinstance(plan.update, SumUpdate):
-            outcome = self._update_from_sums(plan.update, recipe, portion, n_worst)
+            outcome = self._update_from_sums(plan.update, data, recipe, portion, n_worst)
         else:
             raise TypeError(f"Expected an update from sums or from codes, got {type(plan.update).__name__}.")
         if iteration + 1 < self.n_iter:
@@ -207,8 +222,27 @@ class Loop:
             self._replace_unused(outcome)
         return outcome
 
-    def _update_from_sums(self, update: SumUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
-        found = self.data.sum_codes(recipe, portion, self.plan.threads, Wanted(n_worst)).check_finite()
+    def _prepared(self, recipe: Recipe) -> tuple[Data, Recipe]:
+        """Return samples and recipe for a pass: before the switch, after it, or for complete samples."""
+        plan, filled_by = self.plan, self.position.filled_by
+        if not filled_by:
+            return self.data, replace(recipe, whole_only=plan.whole_only)
+        rule = replace(recipe.rule, n_nonzero=self._limit(self.n_iter - 1))
+        filling = Recipe(filled_by, plan.weights, plan.dtype, rule, self.data.n_samples, missing=True)
+        if not self.data.all_held:
+            return self.data, replace(recipe, missing=False, filled_by=filling)
+        if self._filled is None:
+            self._filled = self.data.filled(filling, plan.threads)
+        return self._filled, replace(recipe, missing=False)
+
+    def _limit(self, iteration: int) -> int | None:
+        """Return the maximal number of atoms of a sample; None for the lasso, which has none."""
+        return None if self.plan.rule.pursuit == "lasso" else int(self.plan.limits[iteration])
+
+    def _update_from_sums(
+        self, update: SumUpdate, data: Data, recipe: Recipe, portion: Portion | None, n_worst: int
+    ) -> Outcome:
+        found = data.sum_codes(recipe, portion, self.plan.threads, Wanted(n_worst)).check_finite()
         n_views = len(self.data.widths)
         energies = np.zeros(n_views)
         for g, (group, sums) in enumerate(zip(self.groups, found.sums, strict=True)):
@@ -220,12 +254,14 @@ class Loop:
             update.apply(group, complete)
         return Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
 
-    def _update_from_codes(self, update: CodeUpdate, recipe: Recipe, portion: Portion | None, n_worst: int) -> Outcome:
+    def _update_from_codes(
+        self, update: CodeUpdate, data: Data, recipe: Recipe, portion: Portion | None, n_worst: int
+    ) -> Outcome:
         plan, threads = self.plan, self.plan.threads
-        samples = self.data.samples(portion, dtype=plan.dtype)
+        samples = data.samples(portion, dtype=plan.dtype)
         coder = make_coder(recipe, threads.count, threads.cancel)
         coded = encode(coder, samples, threads.count, cancel=threads.cancel)
-        views = samples.read(0, len(samples))
+        views = coder.prepare(samples.read(0, len(samples)), Workspaces().lend(), CancelToken(threads.cancel))
         if coder.filler is not None:  # their residual is 0, and stays small while atoms change
             views = coder.filler.fill(views, coded.as_chunk())
         energies = np.zeros(len(views))
@@ -258,7 +294,8 @@ class Loop:
 
     def _settled(self) -> bool:
         """Return whether the objective per sample hardly falls any more, with the full limit in the last two passes."""
-        if self.plan.stop_tol <= 0 or len(self.history) < 2:
+        first = self.plan.switch or 0  # what was coded in another way says nothing
+        if self.plan.stop_tol <= 0 or len(self.history) < first + 2:
             return False
         last, now = self.history[-2:]
         if now["limit"] != self.plan.limits[-1] or last["limit"] != now["limit"]:

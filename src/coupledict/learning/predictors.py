@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
-from ..data.interface import Data
+from ..data.interface import Data, Portion
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import Threads
@@ -106,45 +107,126 @@ def fit_predictors(
     alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
+    teachers: list[Array] | None = None,
 ) -> Predictors:
     """Return the refitted dictionaries; `rule` must be scaled as the data are.
 
-    If entries may be missing, a view is refitted to the samples that have it.
+    If entries may be missing, a view is refitted to the samples that have it. With `teachers`, other dictionaries of
+    the same views, it may instead be refitted to all samples, where it is missing to what the teachers predict. The
+    errors of their predictions are mostly others than those of the codes that learn from them, so a regression on many
+    samples averages over them. On image patches with few complete samples that is far better, on exactly sparse
+    samples it is worse (benchmarks/missing.py); half of the samples decide which of the two is taken.
     """
-    n_components, n_views = components[0].shape[0], len(components)
-    size = min(data.n_samples, SAMPLES_PER_ATOM * n_components)
-    portion = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
+    size = min(data.n_samples, SAMPLES_PER_ATOM * components[0].shape[0])
+    n_views = len(components)
+    halves: list[Portion | None]
+    if teachers and size > 1:
+        order = data.order(rng)
+        first, place = data.take(order, 0, size // 2)
+        halves = [first, data.take(order, place, size - size // 2)[0]]
+    else:
+        halves = [None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]]
     fitted: Predictors = {}
-    for sources in source_sets(n_views):
-        chosen = list(sources)
-        if not weights[chosen].all():  # a view of weight 0 counts as absent
+    for chosen in source_sets(n_views):
+        if not weights[list(chosen)].all():  # a view of weight 0 counts as absent
             continue
-        atoms, unit = ordinary_size([components[v] for v in chosen])
-        others = [v for v in range(n_views) if v not in sources]
-        explained = [np.asarray(components[v], np.float64) / unit for v in others]
-        targets = explained if data.missing else []
-        recipe = Recipe(atoms, weights[chosen], data.dtype, rule, size, data.missing, targets)
-        found = data.sum_codes(recipe, portion, threads, Wanted(sources=chosen, targets=others)).check_finite()
-        norms = normalize_atoms(recipe.dictionaries, np.sqrt(recipe.weights / recipe.weights.max()))[1]
-        fitted[sources] = {}
-        for i, (v, (a, b)) in enumerate(zip(others, _sums_of_views(found, explained), strict=True)):
-            penalty = alpha
-            if penalty == "auto":
-                penalty = choose_alpha(a, b, float(found.view_energy[i]), int(found.view_samples[i]), norms)
-            fitted[sources][v] = np.ascontiguousarray((ridge(a, b, penalty, norms) * unit).astype(data.dtype))
+        sources, others = list(chosen), [v for v in range(n_views) if v not in chosen]
+        student = _Refitting(data, components, weights, rule, alpha, threads, size, sources, others)
+        if len(halves) == 1:
+            solved = student.solve(student.sum_codes(halves[0]))
+        else:
+            solved = student.learn(replace(student, components=teachers or []), halves)
+        fitted[chosen] = {v: np.ascontiguousarray(atoms, data.dtype) for v, atoms in solved.items()}
         if data.missing and len(sources) == n_views - 1 > 1:  # coded from those of them that each sample has
-            fitted.setdefault(ANY_OTHERS, {}).update(fitted[sources])
+            fitted.setdefault(ANY_OTHERS, {}).update(fitted[chosen])
     return fitted
 
 
-def _sums_of_views(found: PassSums, explained: list[Floats]) -> Iterator[tuple[Floats, Floats]]:
-    """Yield A and B of each view that is explained; the views are in one group, or each is in its own."""
-    if len(found.sums) == len(explained):
-        for g, atoms in enumerate(explained):
-            sums = found.estimate_complete(g, atoms)
-            yield sums.a, sums.b
-        return
-    sums, start = found.estimate_complete(0, np.hstack(explained)), 0
-    for atoms in explained:
-        yield sums.a, sums.b[:, start : start + atoms.shape[1]]
-        start += atoms.shape[1]
+@dataclass(frozen=True)
+class _Refitting:
+    """The regressions of the views in `others` on codes of the views in `sources`."""
+
+    data: Data
+    components: list[Array]
+    weights: Floats
+    rule: CodingRule
+    alpha: float | Literal["auto"]
+    threads: Threads
+    size: int
+    sources: list[int]
+    others: list[int]
+
+    def _atoms(self) -> tuple[list[Array], float]:
+        return ordinary_size([self.components[v] for v in self.sources])
+
+    def sum_codes(
+        self, portion: Portion | None, teacher: _Refitting | None = None, taught: dict[int, Floats] | None = None
+    ) -> PassSums:
+        """Run a pass; what is missing in the other views is what the teacher predicts, if there is one."""
+        atoms, unit = self._atoms()
+        recipe = Recipe(atoms, self.weights[self.sources], self.data.dtype, self.rule, self.size, self.data.missing)
+        if self.data.missing:
+            recipe = replace(recipe, targets=[self.components[v] / unit for v in self.others])
+        if teacher is not None and taught is not None:
+            own = [teacher.components[v] for v in self.sources]
+            recipe = replace(
+                recipe, teacher=replace(recipe, dictionaries=own, targets=[taught[v] for v in self.others])
+            )
+        wanted = Wanted(sources=self.sources, targets=self.others)
+        return self.data.sum_codes(recipe, portion, self.threads, wanted).check_finite()
+
+    def solve(self, found: PassSums) -> dict[int, Floats]:
+        """Return a dictionary for each of the other views."""
+        atoms, unit = self._atoms()
+        weights = self.weights[self.sources]
+        norms = normalize_atoms(atoms, np.sqrt(weights / weights.max()))[1]
+        solved = {}
+        for i, (v, (a, b)) in enumerate(self._views_of(found)):
+            penalty = self.alpha
+            if penalty == "auto":
+                penalty = choose_alpha(a, b, float(found.view_energy[i]), int(found.view_samples[i]), norms)
+            solved[v] = ridge(a, b, penalty, norms) * unit
+        return solved
+
+    def learn(self, teacher: _Refitting, halves: list[Portion | None]) -> dict[int, Floats]:
+        """Return dictionaries from samples that have the views, or from what the teacher says of all samples.
+
+        Both are learned from the first half of the samples, and those of the second half that have the views decide.
+        """
+        own, theirs = [[one.sum_codes(half) for half in halves] for one in (self, teacher)]
+        plain = self.solve(own[0])
+        taught = self.solve(self.sum_codes(halves[0], teacher, teacher.solve(theirs[0])))
+        better = {v for v, change in self._changes(own[1], plain, taught).items() if change < 0}
+        own[0] += own[1]
+        plain = self.solve(own[0])
+        if not better:
+            return plain
+        theirs[0] += theirs[1]
+        solution = teacher.solve(theirs[0])
+        both = [self.sum_codes(half, teacher, solution) for half in halves]
+        both[0] += both[1]
+        taught = self.solve(both[0])
+        return {v: taught[v] if v in better else plain[v] for v in self.others}
+
+    def _changes(self, found: PassSums, one: dict[int, Floats], other: dict[int, Floats]) -> dict[int, float]:
+        """Return, for each view, by how much the squared error of the samples in `found` is larger with `other`."""
+        unit = self._atoms()[1]
+        changes = {}
+        for v, (a, b) in self._views_of(found):
+            errors = [float(np.sum(w * (a @ w)) - 2 * np.sum(w * b)) for w in (one[v] / unit, other[v] / unit)]
+            changes[v] = errors[1] - errors[0]
+        return changes
+
+    def _views_of(self, found: PassSums) -> Iterator[tuple[int, tuple[Floats, Floats]]]:
+        """Yield A and B of each of the other views; these are in one group, or each is in its own."""
+        unit = self._atoms()[1]
+        explained = [np.asarray(self.components[v], np.float64) / unit for v in self.others]
+        if len(found.sums) == len(self.others):
+            for g, v in enumerate(self.others):
+                sums = found.estimate_complete(g, explained[g])
+                yield v, (sums.a, sums.b)
+            return
+        sums, start = found.estimate_complete(0, np.hstack(explained)), 0
+        for v, atoms in zip(self.others, explained, strict=True):
+            yield v, (sums.a, sums.b[:, start : start + atoms.shape[1]])
+            start += atoms.shape[1]

@@ -13,6 +13,7 @@ Schedule: TypeAlias = ScheduleName | Callable[[int, int, int], int] | Sequence[i
 Growth: TypeAlias = Literal["auto"] | Callable[[int, int, int], int] | None
 
 FIRST_SHARE = 50  # the first pass of growth="auto" reads one sample in 50: benchmarks/default_settings.py
+FIRST_SHARE_INCOMPLETE = 20  # the same where entries are missing, and samples say less: benchmarks/missing.py
 
 
 def check_schedule(schedule: object) -> None:
@@ -64,17 +65,26 @@ def sparsity_limits(
 
 
 def sample_sizes(
-    growth: Growth, n_samples: int, n_iter: int, n_components: int, *, has_tol: bool
+    growth: Growth,
+    n_samples: int,
+    n_iter: int,
+    n_components: int,
+    *,
+    has_tol: bool,
+    first_share: int = FIRST_SHARE,
+    useful: float = 1.0,
 ) -> npt.NDArray[np.int64] | None:
     """Return how many samples each pass reads; None if every pass reads all of them, in their own order.
 
-    ``"auto"`` grows geometrically from a fiftieth of the samples (but at least two per atom) to all. If a tolerance
-    ends the coding, all samples are reached a few iterations before the end: the last improvements need them.
+    ``"auto"`` grows geometrically from a fiftieth of the samples (`first_share`), but at least two per atom, to all. If
+    a tolerance ends the coding, all samples are reached a few iterations before the end: the last improvements need
+    them. `useful` is the share of the samples that are not left out.
     """
     if growth is None:
         return None
     if isinstance(growth, str) and growth == "auto":
-        first = min(n_samples, max(n_samples // FIRST_SHARE, 2 * n_components))
+        least = max(n_samples // first_share, 2 * n_components)
+        first = min(n_samples, round(least / useful))
         growing = max(1, round(0.85 * n_iter)) if has_tol else n_iter
         sizes = np.full(n_iter, n_samples)
         if growing > 1:
