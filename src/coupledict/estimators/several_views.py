@@ -63,8 +63,10 @@ class SeveralViews(DictionaryEstimator):
         """Return the settings that all learners of several views have, for ``LearningSettings.checked``."""
         check_choice(self.missing, "missing", get_args(Missing))
         check_choice(self.predictor, "predictor", ("ridge", "dictionary"))
-        if self.ridge_alpha != "auto":
+        if not isinstance(self.ridge_alpha, str):
             check_non_negative(self.ridge_alpha, "ridge_alpha")
+        elif self.ridge_alpha != "auto":
+            raise TypeError(f"Expected ridge_alpha to be 'auto' or a number, got {self.ridge_alpha!r}.")
         rule = CodingRule.checked(
             self.n_nonzero_coefs, self.tol, self.pursuit, coupling=self.coupling, alpha=self.alpha
         )
