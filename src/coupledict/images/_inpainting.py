@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,8 @@ OFFSETS = ((0, 0), (1, 1), (0, 1), (1, 0))
 #: Weight of a pixel of the last estimate beside a known pixel. 0.07 to 0.15 do equally well; at 0 the codes of patches
 #: with few known pixels are mostly noise, at 1 the estimate changes too slowly.
 ESTIMATE_WEIGHT = 0.1
+HIDDEN_SHARE = 0.1  # of the known pixels, to measure the error of the smooth estimate
+LEAST_TOLERANCE = 0.002  # of the first round: half a level of 8 bits; for pictures that a smooth surface explains
 
 
 class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,15 +52,17 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_components : int, default=256
         Atoms of the dictionary; at most as many as there are patches to learn from.
-    n_nonzero_coefs : int, default=24
+    n_nonzero_coefs : int, default=16
         At most this many atoms in the code of a patch.
     patch_size : int, default=8
         Side of the square patches.
     n_rounds : int, default=8
         Rounds of learning and coding. 0 returns the smooth estimate.
-    tolerance : (float, float), default=(0.03, 0.008)
+    tolerance : "auto" or (float, float), default="auto"
         Error to which patches are coded in the first and the last round: root mean square, as a share of the range of
-        the known pixels; in between it falls geometrically. Use larger values for noisy pictures.
+        the known pixels; in between it falls geometrically. ``"auto"`` hides a tenth of the known pixels to measure the
+        error of the smooth estimate, e. With a share q of all pixels known, the first tolerance is e, or 2 q e if less
+        than half is known, and the last is a quarter of that. Use larger values for noisy pictures.
     max_samples : int, default=20_000
         Most patches that each round learns from.
     max_iter : int, default=8
@@ -113,10 +117,10 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_components: int = 256,
         *,
-        n_nonzero_coefs: int = 24,
+        n_nonzero_coefs: int = 16,
         patch_size: int = 8,
         n_rounds: int = 8,
-        tolerance: tuple[float, float] = (0.03, 0.008),
+        tolerance: Literal["auto"] | tuple[float, float] = "auto",
         max_samples: int = 20_000,
         max_iter: int = 8,
         max_bytes: int = 1 << 26,
@@ -137,14 +141,17 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
             check_counts(self, "n_rounds")
         if self.patch_size < 2:
             raise ValueError(f"Expected patch_size to be at least 2, got {self.patch_size}.")
+        self._check_run()
+        if isinstance(self.tolerance, str) and self.tolerance == "auto":
+            return
         if not isinstance(self.tolerance, tuple | list) or len(self.tolerance) != 2:
             raise TypeError(
-                f"Expected tolerance to be two numbers, for the first and the last round, got {self.tolerance!r}."
+                "Expected tolerance to be 'auto' or two numbers, for the first and the last round, got"
+                f" {self.tolerance!r}."
             )
         for number, value in enumerate(self.tolerance):
             if check_non_negative(value, f"tolerance[{number}]") == 0:
                 raise ValueError(f"Expected tolerance[{number}] to be above 0, got {value}.")
-        self._check_run()
 
     def fill(self, image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> Array:
         """Fill in the missing pixels of a picture.
@@ -175,10 +182,11 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         if damaged.span == 0:
             return damaged.restored(np.zeros(damaged.known.shape, np.float32))
         estimate = damaged.scaled()
+        bounds = self._tolerance(estimate, damaged.known, rng)
         for channel in range(estimate.shape[2]):
             estimate[:, :, channel] = fill_smoothly(estimate[:, :, channel], damaged.known[:, :, channel])
         n_patches = sum(self._count_patches(estimate.shape, number) for number in range(self.n_rounds))
-        tolerances = np.geomspace(*self.tolerance, max(self.n_rounds, 1))[: self.n_rounds]
+        tolerances = np.geomspace(*bounds, max(self.n_rounds, 1))[: self.n_rounds]
         with self._watched() as told:
             meter = Meter(told, "filling", n_patches)
             atoms = None
@@ -189,6 +197,28 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
                 atoms = self._learn(self._draw(estimate, damaged.known, rng), tol, atoms, rng)
                 self._improve(estimate[part], damaged.known[part], atoms, tol, meter)
         return damaged.restored(estimate)
+
+    def _tolerance(self, scaled: Array, known: Mask, rng: np.random.Generator) -> tuple[float, float]:
+        """Return the tolerance of the first and of the last round."""
+        if not isinstance(self.tolerance, str):
+            return float(self.tolerance[0]), float(self.tolerance[1])
+        if self.n_rounds == 0:
+            return LEAST_TOLERANCE, LEAST_TOLERANCE
+        # Drawn from the known pixels: a mask of users may be made of the very same random numbers.
+        places = np.flatnonzero(known.any(axis=2))
+        chosen = np.zeros(known.shape[:2], np.bool_)
+        chosen.flat[rng.choice(places, math.ceil(HIDDEN_SHARE * places.size), replace=False, shuffle=False)] = True
+        hidden = chosen[:, :, None] & known
+        errors = [np.zeros(0)]
+        for channel in range(known.shape[2]):
+            mine, rest = hidden[:, :, channel], (known & ~hidden)[:, :, channel]
+            if rest.any():
+                plane = scaled[:, :, channel]
+                errors.append(fill_smoothly(plane, rest)[mine] - plane[mine])
+        error = np.concatenate(errors)
+        first = math.sqrt(np.mean(error**2)) * min(1.0, 2 * float(known.mean())) if error.size else 0
+        first = max(first, LEAST_TOLERANCE)
+        return first, first / 4
 
     def _offset(self, shape: tuple[int, ...], number: int) -> list[int]:
         """Return where the grid of patches begins in a round; a picture of the size of a patch has one place."""
