@@ -17,7 +17,7 @@ help:
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
 	@echo "make bench-learning   the same for the learners; takes an hour or more"
 	@echo "make bench-large      coding and learning with up to 65,536 atoms; takes hours, and gigabytes of memory"
-	@echo "make bench-images     fusion and super-resolution beside published results"
+	@echo "make bench-images     fusion, super-resolution and inpainting beside their rivals"
 	@echo "make bench-recognition   classification, matching and speech beside their rivals"
 	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
 	@echo "make docs      build the documentation (output/docs)"
@@ -90,6 +90,7 @@ bench-large: $(VENV)/.bench
 
 bench-images: $(VENV)/.bench
 	$(BIN)/python benchmarks/images.py
+	$(BIN)/python benchmarks/inpainting.py --output output/benchmarks
 
 bench-recognition: $(VENV)/.bench
 	$(BIN)/python benchmarks/recognition.py
