@@ -51,6 +51,19 @@ def even_shares(sizes: Sequence[int], total: int) -> list[int]:
     return shares
 
 
+def halve(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    """Cut pieces into two halves without a row in common; both have rows of every block of more than one."""
+    halves: tuple[list[Piece], list[Piece]] = [], []
+    done = 0
+    for piece in pieces:
+        middle = piece.start + (done + piece.stop - piece.start) // 2 - done // 2
+        for half, start, stop in zip(halves, (piece.start, middle), (middle, piece.stop), strict=True):
+            if stop > start:
+                half.append(Piece(piece.block, start, stop))
+        done += piece.stop - piece.start
+    return halves
+
+
 def plan_draw(sizes: Sequence[int], count: int, rng: np.random.Generator) -> tuple[list[Piece], int, int]:
     """Return the blocks to draw from, the maximal number of rows to draw from each, and the seed."""
     order = Order.random(len(sizes), rng)

@@ -22,6 +22,7 @@ from ..coding.results import PassSums
 from ..coding.rule import CodingRule
 from ..data.block_work import Wanted
 from ..data.interface import Data, Portion
+from ..data.pieces import halve
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import Threads
@@ -122,8 +123,11 @@ def fit_predictors(
     halves: list[Portion | None]
     if teachers and size > 1:
         order = data.order(rng)
-        first, place = data.take(order, 0, size // 2)
-        halves = [first, data.take(order, place, size - size // 2)[0]]
+        whole, _ = data.take(order, 0, size)
+        if isinstance(whole, list):
+            halves = [*halve(whole)]
+        else:
+            halves = [data.take(order, 0, size // 2)[0], data.take(order, size // 2, size - size // 2)[0]]
     else:
         halves = [None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]]
     fitted: Predictors = {}
