@@ -159,8 +159,8 @@ def run_wiki(data: Path | None, n_seeds: int, n_jobs: int) -> list[dict[str, Any
                     values = measures(matcher.similarity(*problem.test), problem.test_labels)
                     found.setdefault(name, []).append([float(values[2]), float(values[4])])
             rows = []
-            for name, values in found.items():
-                means, spreads = np.mean(values, axis=0), np.std(values, axis=0)
+            for name, draws in found.items():
+                means, spreads = np.mean(draws, axis=0), np.std(draws, axis=0)
                 rows.append([name, *(f"{m:.3f} +- {s:.3f}" for m, s in zip(means, spreads, strict=True))])
             print(f"\n{problem.name}, {'with' if labelled else 'without'} labels, {n_seeds} draws")
             print(table(["", "mAP", "MRR"], rows), flush=True)

@@ -56,7 +56,7 @@ def test_one_view(rng):
 
 
 def test_samples_without_a_view_teach(rng):
-    """Few samples have both views; the others count, for dictionaries as for heads."""
+    """Few samples have both views, but the others count."""
     train, test = slice(0, 400), slice(400, None)
     gains = []
     for _ in range(3):
@@ -65,8 +65,8 @@ def test_samples_without_a_view_teach(rng):
         gaps[0][15:200], gaps[1][200:] = np.nan, np.nan
         everything = make().fit(gaps, y[train])
         pairs = make().fit(part(Xs, slice(0, 15)), y[:15])
-        for given in ([Xs[0][test], None], [None, Xs[1][test]], part(Xs, test)):
-            gains.append(everything.score(given, y[test]) - pairs.score(given, y[test]))
+        given = ([Xs[0][test], None], [None, Xs[1][test]], part(Xs, test))
+        gains += [everything.score(views, y[test]) - pairs.score(views, y[test]) for views in given]
     assert np.mean(gains) > 0.05
 
 
@@ -225,7 +225,7 @@ def test_the_kernel_head_is_kernel_ridge_regression(rng):
     np.testing.assert_allclose(left_out[3], oracle.predict(row[None])[0] + targets[rest].mean(axis=0), atol=1e-5)
 
 
-def test_the_penalty_of_a_head_with_as_many_inputs_as_samples(rng):
+def test_the_penalty_of_a_head_with_more_inputs_than_samples(rng):
     """Noise must not be fitted: with the mean left out of the leverages, the error of an exact fit seemed 0."""
-    X, targets = rng.standard_normal((60, 60)), np.eye(2)[rng.integers(2, size=60)]
+    X, targets = rng.standard_normal((60, 200)), np.eye(2)[rng.integers(2, size=60)]
     assert fit_head(X, targets, np.ones(60), "auto")[0].ridge_alpha >= 1

@@ -31,13 +31,15 @@ def semi_paired(Xs, n_pairs):
 
 @pytest.mark.parametrize("semi_coupled", [False, True])
 def test_unpaired_samples_do_not_hurt(rng, semi_coupled):
-    Xs = planted(rng)
-    train, test = part(Xs, slice(0, 400)), part(Xs, slice(400, None))
-    parameters = {"n_components": 24, "n_nonzero_coefs": 4, "semi_coupled": semi_coupled}
-    pairs = make(**parameters).fit(part(train, slice(0, 80))).score(test)
-    everything = make(**parameters).fit(semi_paired(train, 80)).score(test)
-    assert everything > pairs - 0.01
-    assert everything > 0.3  # chance is 0.05
+    pairs, everything = [], []
+    for _ in range(4):
+        Xs = planted(rng)
+        train, test = part(Xs, slice(0, 400)), part(Xs, slice(400, None))
+        model = make(n_components=24, n_nonzero_coefs=4, semi_coupled=semi_coupled)
+        pairs.append(model.fit(part(train, slice(0, 80))).score(test))
+        everything.append(model.fit(semi_paired(train, 80)).score(test))
+    assert np.mean(everything) > np.mean(pairs) - 0.02
+    assert np.mean(everything) > 0.5  # chance is 0.05
 
 
 @pytest.mark.parametrize("semi_coupled", [False, True])

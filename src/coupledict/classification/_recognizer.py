@@ -10,13 +10,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import restore_learner, with_jobs
+from ..estimators.ensemble import learned_tensors, read_learner, with_jobs
 from ..files.models import JSON
 from ..files.state import ModelState, check_history, make_estimator
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice
 from ..foundation.views import ViewList
-from ..learning.fitted import FittedDictionaries
 from ._file_checks import check_dictionary
 from ._heads import MOST_SHARPNESS, Head, Route
 from ._kernel import KernelRoute
@@ -157,7 +156,12 @@ class Recognizer:
         for v, scaler in enumerate(self.scalers):
             tensors |= scaler.tensors(v)
         for number, learner in enumerate(self.learners):
-            tensors |= {f"components.{number}.{v}": array for v, array in enumerate(learner.components_)}
+            for name, array in learned_tensors(learner).items():
+                start, _, view = name.partition(".")
+                if start == "components":
+                    tensors[f"components.{number}.{view}"] = array
+                elif name != "view_weights":  # those are the same for all
+                    tensors[f"learner.{number}.{name}"] = array
         routes: dict[str, JSON] = {}
         for sources, route in self.routes.items():
             name = "-".join(map(str, sources))
@@ -260,13 +264,9 @@ def _read_learners(
             check_dictionary(atoms, scaler.width)
         if len({array.shape[0] for array in components}) != 1:
             raise ValueError("its dictionaries do not fit each other")
-        history = check_history(facts["history"][number])
-        learners.append(
-            restore_learner(
-                FittedDictionaries(components, weights, history, len(history)),
-                n_components=components[0].shape[0],
-                view_weights=weights.tolist(),
-                **parameters,
-            )
-        )
+        start = f"learner.{number}."
+        own = {name[len(start) :]: array for name, array in tensors.items() if name.startswith(start)}
+        own |= {f"components.{v}": atoms for v, atoms in enumerate(components)} | {"view_weights": weights}
+        given = parameters | {"n_components": components[0].shape[0], "view_weights": weights.tolist()}
+        learners.append(read_learner(own, check_history(facts["history"][number]), **given))
     return learners

@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 from ..data.interface import Data
 from ..data.memory import InMemory
+from ..files.state import ModelState
+from ..foundation.arrays import Array
 from ..foundation.checks import make_generator
-from ..foundation.progress import Callback, Meter
+from ..foundation.progress import Callback, Meter, Record
 from ..learning.fitted import FittedDictionaries
 from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads, count_jobs
@@ -57,6 +59,20 @@ def with_jobs(learner: Learner, n_jobs: int | None) -> Learner:
     other = copy.copy(learner)
     other.n_jobs = n_jobs
     return other
+
+
+def learned_tensors(learner: CoupledDictionaryLearning) -> dict[str, Array]:
+    """Return all that a learner has learned as arrays of a file, but for its history."""
+    return learner._fitted.tensors_and_facts()[0]
+
+
+def read_learner(tensors: dict[str, Array], history: list[Record], **parameters: Any) -> CoupledDictionaryLearning:
+    """Return the learner of which :func:`learned_tensors` gave the arrays; raise if they contradict each other."""
+    learner = CoupledDictionaryLearning(**parameters)
+    facts = {"history": history, "n_views": tensors["view_weights"].size}
+    state = ModelState(type(learner).__name__, parameters, tensors, facts)
+    learner._keep(FittedDictionaries.from_state(state, learner._settings()))
+    return learner
 
 
 def restore_learner(fitted: FittedDictionaries, **parameters: Any) -> CoupledDictionaryLearning:

@@ -34,7 +34,7 @@ from ._checks import (
 )
 from ._comparing import Sides
 from ._fitted import Comparison, FittedMatcher
-from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled
+from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled, teaching
 from ._ranking import Indices
 from ._whitening import check_finite, fit_whitening, has_view
 
@@ -62,7 +62,8 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
     Parameters
     ----------
     n_components : int, optional
-        Atoms of each dictionary; a quarter of the samples if left out, but at least 64 and at most 256.
+        Atoms of each dictionary; a quarter of the samples if left out, but at least 64 and at most 256. Where samples
+        lack views, those of the rarest view and those that have all views are averaged.
     n_nonzero_coefs : int, default=8
         At most this many atoms in the code of a sample.
     n_dictionaries : int, default=10
@@ -258,8 +259,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         self, views: list[Array], hot: list[Array] | None, paired: bool, told: Callback | None
     ) -> list[Member]:
         """Return the members, fitted to whitened views and indicators of their labels."""
-        few = min(int(np.count_nonzero(has_view(view))) for view in views) // SAMPLES_PER_ATOM
-        n_components = self.n_components or min(max(few, FEWEST_ATOMS), MOST_ATOMS)
+        n_components = self.n_components or min(max(teaching(views) // SAMPLES_PER_ATOM, FEWEST_ATOMS), MOST_ATOMS)
         ridge_alpha = float(self.ridge_alpha)
         settings = MemberSettings(n_components, self.n_nonzero_coefs, self.max_iter, ridge_alpha, self.n_jobs)
         starts = seeds(self.random_state, self.n_dictionaries)
