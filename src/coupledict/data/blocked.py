@@ -33,6 +33,7 @@ from .block_work import (
 )
 from .blocks import Blocks, Loaded
 from .interface import Data, Decode, Portion
+from .moments import Fill, MomentSums
 from .order import Order
 from .pieces import mix_drawn, plan_draw, spread
 from .tree import TreeSum
@@ -85,6 +86,16 @@ class Blocked(Data):
             total += found
         incomplete, lacking = total.tolist()
         return incomplete, lacking
+
+    def moments(self, portion: Portion | None, threads: Threads, fill: Fill | None = None) -> MomentSums:
+        """Return sums over pairs of features; reads the blocks of the portion."""
+        tree = TreeSum()
+        tree.add(MomentSums.over([np.empty((0, width)) for width in self.widths]))
+        pieces = self._filled(portion)
+        for found in self._each(lambda piece, views, inner: MomentSums.over(views, fill), pieces, threads):
+            tree.add(found)
+        total: MomentSums = tree.total()
+        return total
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the blocks."""

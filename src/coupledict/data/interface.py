@@ -18,6 +18,7 @@ from ..files.codes import CodeFile
 from ..foundation.arrays import Array, Floats, safe_scale
 from ..parallel.jobs import Threads
 from .block_work import EVERYTHING, Wanted
+from .moments import Fill, MomentSums
 from .order import Order
 
 #: From the views that are present, and codes, to arrays with the same number of rows.
@@ -92,6 +93,10 @@ class Data(ABC):
     @abstractmethod
     def gaps(self, threads: Threads) -> tuple[int, int]:
         """Return how many samples have missing entries, and how many of these lack a whole view."""
+
+    @abstractmethod
+    def moments(self, portion: Portion | None, threads: Threads, fill: Fill | None = None) -> MomentSums:
+        """Return sums over pairs of features, over a portion of the samples or all, which `fill` fills in first."""
 
     def filled(self, recipe: Recipe, threads: Threads) -> Data:
         """Return the samples with missing entries filled in by codes; raises unless `all_held`."""

@@ -22,6 +22,7 @@ from .block_work import EVERYTHING, Wanted, count_gaps, mean_energies, sum_energ
 from .blocked import Blocked
 from .blocks import ArrayBlocks
 from .interface import Data, Decode, Portion
+from .moments import Fill, MomentSums
 from .order import Order
 
 
@@ -70,6 +71,11 @@ class InMemory(Data):
         """Return how many samples have missing entries, and how many of these lack a whole view."""
         incomplete, lacking = count_gaps(self.views).tolist()
         return incomplete, lacking
+
+    def moments(self, portion: Portion | None, threads: Threads, fill: Fill | None = None) -> MomentSums:
+        """Return sums over pairs of features, over a portion of the samples or all."""
+        samples = self.samples(portion)
+        return MomentSums.over(samples.read(0, len(samples)), fill)
 
     def filled(self, recipe: Recipe, threads: Threads) -> InMemory:
         """Return the samples with missing entries filled in by codes: a copy, in the number type of the recipe."""

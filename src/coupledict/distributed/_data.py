@@ -36,6 +36,7 @@ from ..data.block_work import (
 )
 from ..data.blocks import is_stored
 from ..data.interface import Data, Decode, Portion
+from ..data.moments import Fill, MomentSums
 from ..data.order import Order
 from ..data.pieces import mix_drawn, plan_draw, spread
 from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
@@ -65,6 +66,10 @@ def _energies(ready: Ready | None, views: list[Array], block: Block, *, missing:
 
 def _gaps(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.int64]:
     return count_gaps(views)
+
+
+def _moments(ready: Ready | None, views: list[Array], block: Block, *, fill: Fill | None) -> MomentSums:
+    return MomentSums.over(views, fill)
 
 
 def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, seed: int) -> list[Array]:
@@ -247,6 +252,12 @@ class DaskData(Data):
         """Return how many samples have missing entries, and how many of these lack a whole view; reads all chunks."""
         incomplete, lacking = self._sum("gaps", _gaps, self._blocks(None), None).tolist()
         return incomplete, lacking
+
+    def moments(self, portion: Portion | None, threads: Threads, fill: Fill | None = None) -> MomentSums:
+        """Return sums over pairs of features; reads the chunks of the portion."""
+        job = functools.partial(_moments, fill=fill)
+        found: MomentSums = self._sum("moments", job, self._blocks(portion), None)
+        return found
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
         """Return random samples from some of the chunks."""

@@ -24,6 +24,7 @@ from ..foundation.views import ViewsLike, check_view
 from ..learning import engine
 from ..learning.checkpoint import Checkpoint, read_checkpoint
 from ..learning.fitted import FittedDictionaries
+from ..learning.moments import Moments
 from ..learning.predictors import Predictors
 from ..learning.running_sums import RunningSums
 from ..learning.settings import LearningSettings
@@ -47,6 +48,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     history_: list[Record]
     n_iter_: int
     _running: RunningSums | None = None
+    _moments: Moments | None = None
 
     @abstractmethod
     def _settings(self) -> LearningSettings:
@@ -81,7 +83,12 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     def _keep(self, fitted: FittedDictionaries, names: dict[str, Any] | None = None) -> None:
         """Set the fitted attributes in one step, so that an interrupt cannot split it. `names` come from `_names`."""
         names = {} if names is None else names
-        common = {"history_": fitted.history, "n_iter_": fitted.n_iter, "_running": fitted.running}
+        common = {
+            "history_": fitted.history,
+            "n_iter_": fitted.n_iter,
+            "_running": fitted.running,
+            "_moments": fitted.moments,
+        }
         keep_fitted(self, common | names | self._show(fitted, names))
 
     def _collect(
@@ -89,7 +96,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     ) -> FittedDictionaries:
         """Return the fitted state. Only `components_` must exist, so they may also have been set by hand."""
         history, n_iter = getattr(self, "history_", []), getattr(self, "n_iter_", 0)
-        return FittedDictionaries(components, weights, history, n_iter, predictors or {}, self._running)
+        return FittedDictionaries(components, weights, history, n_iter, predictors or {}, self._running, self._moments)
 
     def _ridge_alpha(self) -> float | Literal["auto"] | None:
         """Return the penalty of the refitted dictionaries for prediction; None if there are to be none."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats
+from ..parallel.jobs import Threads
+from .moments import Moments
 from .predictors import ANY_OTHERS, Predictors
 
 
@@ -31,6 +33,10 @@ class Decoder:
         Numbers of the views to return.
     keep : bool
         Whether known entries stay as they are; otherwise wanted views are predicted as if they were not given.
+    moments : Moments or None
+        Counts beside the codes where known entries stay.
+    threads : int
+        Threads that the moments may use.
     """
 
     components: list[Array]
@@ -40,6 +46,8 @@ class Decoder:
     given: list[int]
     wanted: list[int]
     keep: bool
+    moments: Moments | None = None
+    threads: int = 1
 
     @property
     def widths(self) -> list[int]:
@@ -68,6 +76,23 @@ class Decoder:
                 else:
                     out[rows] = codes[rows] @ atoms
             decoded.append(out)
+        if self.keep and self.moments is not None:
+            decoded = self._with_moments(self.moments, known, decoded)
+        return decoded
+
+    def _with_moments(self, moments: Moments, known: dict[int, Array], decoded: list[Array]) -> list[Array]:
+        """Return all views, where what codes say of missing entries and what moments say are added up."""
+        n, dtype = decoded[0].shape[0], decoded[0].dtype
+        absent = [np.full((n, atoms.shape[1]), np.nan, dtype) for atoms in self.components]
+        views = [np.asarray(known.get(v, absent[v]), dtype) for v in range(len(self.components))]
+        gaps = [np.isnan(view) for view in views]
+        rows = np.flatnonzero(np.logical_or.reduce([gap.any(axis=1) for gap in gaps]))
+        expected = moments.expect(np.hstack([view[rows] for view in views]), Threads(self.threads))
+        start = 0
+        for out, gap, (by_codes, by_moments) in zip(decoded, gaps, moments.shares, strict=True):
+            own = expected[:, start : start + out.shape[1]]
+            out[rows] = np.where(gap[rows], by_codes * out[rows] + by_moments * own, out[rows])
+            start += out.shape[1]
         return decoded
 
     def predicting_atoms(self, sources: list[int], view: int) -> Array:

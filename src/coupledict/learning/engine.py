@@ -26,6 +26,7 @@ from ..parallel.jobs import Threads
 from .atoms import AtomGroup, group_atoms, in_view_order
 from .checkpoint import Checkpoint, SavedFit
 from .fitted import FittedDictionaries
+from .imputation import fit_moments
 from .loop import Loop, LoopPlan, Outcome
 from .predictors import fit_predictors
 from .running_sums import RunningSums
@@ -44,6 +45,7 @@ EXTRAPOLATION = 0.5
 # half fills them in first: atoms from codes of filled samples are far better (benchmarks/missing.py).
 LEAST_ITERATIONS_TO_FILL = 10
 WHOLE_PER_ATOM = 2  # with at least so many samples that have all views, only these teach in the first half
+MOST_VIEWS_TO_TEACH = 3  # with more, the many sets of source views would take several times as long as learning
 INTERRUPTED = "The fit was interrupted"
 
 
@@ -90,6 +92,7 @@ def fit(
         )
     largest = data.largest(threads)
     data = data.scaled(safe_scale(largest, data.dtype))
+    may_miss = data.missing
     n_incomplete, n_lacking = data.gaps(threads) if data.missing else (0, 0)
     if not n_incomplete:
         data = copy.copy(data)
@@ -102,10 +105,15 @@ def fit(
     fitted = FittedDictionaries(
         in_view_order(loop.groups, data.dtype), loop.plan.weights, loop.history, len(loop.history)
     )
-    if interrupted or ridge_alpha is None:
+    if interrupted:
         return fitted
     try:
-        return _with_predictors(fitted, data, settings, ridge_alpha, threads, rng, loop.position.filled_by)
+        if ridge_alpha is not None:
+            teachers = loop.position.filled_by if data.n_views <= MOST_VIEWS_TO_TEACH else []
+            fitted = _with_predictors(fitted, data, settings, ridge_alpha, threads, rng, teachers)
+        if may_miss:
+            fitted = dataclasses.replace(fitted, moments=fit_moments(fitted, data, settings, threads, rng))
+        return fitted
     except KeyboardInterrupt:
         warnings.warn(
             f"{INTERRUPTED} after its last iteration; predict will use the dictionaries as learned.",

@@ -30,10 +30,13 @@ from ..foundation.progress import Record
 from ..parallel.jobs import Threads
 from .atoms import group_atoms, ordinary_size
 from .decoding import Decoder
+from .moments import Moments
 from .predictors import ANY_OTHERS, Predictors
 from .running_sums import RunningSums
 from .settings import LearningSettings
 
+MOMENT_NAMES = ("mean", "covariance", "shares")
+MOST_SHARE = 100.0  # a factor of a guess that is larger than this is in no file that was written here
 ANY_NAME = "any"  # how ANY_OTHERS is written in files
 LEAST_ROOM = 1e-6  # of the largest number of a dtype: larger atoms in a file are refused, for products would overflow
 
@@ -52,6 +55,9 @@ class FittedDictionaries:
         Iterations or batches that were done.
     predictors : dict
         Refitted dictionaries; see :mod:`coupledict.learning.predictors`.
+    moments : Moments or None
+        Means and covariances that fill in missing entries beside the codes; see
+        :mod:`coupledict.learning.imputation`.
     running : RunningSums or None
         State of learning from batches; None if there was no batch since the last fit.
     """
@@ -62,6 +68,7 @@ class FittedDictionaries:
     n_iter: int
     predictors: Predictors = field(default_factory=dict)
     running: RunningSums | None = None
+    moments: Moments | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -119,6 +126,7 @@ class FittedDictionaries:
             raise ValueError("With coupling='support' views have no code in common, so none can stand in for another.")
         recipe, sources = self.recipe_for(data, settings.rule)
         decoder = self._decoder(data, settings, list(range(len(self.components))), keep=True)
+        decoder = dataclasses.replace(decoder, moments=self.moments, threads=threads.count)
         return data.decoded(recipe, sources, decoder, decoder.widths, threads)
 
     def _decoder(self, data: Data, settings: LearningSettings, wanted: list[int], *, keep: bool) -> Decoder:
@@ -142,6 +150,9 @@ class FittedDictionaries:
         for sources, targets in self.predictors.items():
             for view, array in targets.items():
                 tensors[f"refit.{'-'.join(map(str, sources)) or ANY_NAME}.{view}"] = array
+        if self.moments is not None:
+            for name in MOMENT_NAMES:
+                tensors[f"moments.{name}"] = np.asarray(getattr(self.moments, name), np.float64)
         facts: dict[str, JSON] = {"history": list[JSON](self.history), "n_views": len(self.components)}
         if (running := self.running) is not None:
             facts["stream"] = {"n_batches": running.n_batches, "n_iter": self.n_iter, "scale": running.scale}
@@ -160,18 +171,19 @@ class FittedDictionaries:
         if not isinstance(n_views, int) or n_views < 1:
             raise ValueError(f"it claims {shorten(n_views)} views")
         components = check_dictionaries([tensors[f"components.{v}"] for v in range(n_views)])
-        for start in ("components.", "refit."):
+        for start in ("components.", "refit.", "moments."):
             check_range(tensors, LEAST_ROOM * float(np.finfo(components[0].dtype).max), start)
         weights = check_file_weights(tensors["view_weights"], n_views)
         history = check_history(facts["history"])
         predictors = _read_predictors(tensors, components)
+        moments = _read_moments(tensors, components)
         if "stream" not in facts:
-            return cls(components, weights, history, len(history), predictors)
+            return cls(components, weights, history, len(history), predictors, moments=moments)
         n_iter = check_file_count(facts["stream"]["n_iter"], "number of iterations")
         running = _read_running_sums(state, components, weights, settings)
         if running.n_batches > n_iter:
             raise ValueError(f"it claims {running.n_batches} batches in {n_iter} iterations")
-        return cls(components, weights, history, n_iter, predictors, running)
+        return cls(components, weights, history, n_iter, predictors, running, moments)
 
 
 def check_dictionaries(components: list[Array]) -> list[Array]:
@@ -198,6 +210,22 @@ def _read_predictors(tensors: dict[str, Array], components: list[Array]) -> Pred
             raise ValueError(f"its tensor {key!r} does not fit its dictionaries")
         predictors.setdefault(numbers, {})[view] = array
     return predictors
+
+
+def _read_moments(tensors: dict[str, Array], components: list[Array]) -> Moments | None:
+    if not any(key.startswith("moments.") for key in tensors):
+        return None
+    moments = Moments(*(tensors[f"moments.{name}"] for name in MOMENT_NAMES))
+    width = sum(array.shape[1] for array in components)
+    shapes = [(width,), (width, width), (len(components), 2)]
+    arrays = [moments.mean, moments.covariance, moments.shares]
+    if [array.shape for array in arrays] != shapes or any(array.dtype != np.float64 for array in arrays):
+        raise ValueError("its moments do not fit its dictionaries")
+    if not np.array_equal(moments.covariance, moments.covariance.T) or np.any(np.diag(moments.covariance) <= 0):
+        raise ValueError("its covariances are none")
+    if np.any(moments.shares < 0) or np.any(moments.shares > MOST_SHARE):
+        raise ValueError("its moments count for more than they can")
+    return moments
 
 
 def _read_running_sums(

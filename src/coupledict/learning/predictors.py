@@ -123,9 +123,9 @@ def fit_predictors(
     halves: list[Portion | None]
     if teachers and size > 1:
         order = data.order(rng)
-        whole, _ = data.take(order, 0, size)
-        if isinstance(whole, list):
-            halves = [*halve(whole)]
+        taken, _ = data.take(order, 0, size)
+        if isinstance(taken, list):
+            halves = [*halve(taken)]
         else:
             halves = [data.take(order, 0, size // 2)[0], data.take(order, size // 2, size - size // 2)[0]]
     else:
@@ -140,10 +140,21 @@ def fit_predictors(
             solved = student.solve(student.sum_codes(halves[0]))
         else:
             solved = student.learn(replace(student, components=teachers or []), halves)
-        fitted[chosen] = {v: np.ascontiguousarray(atoms, data.dtype) for v, atoms in solved.items()}
-        if data.missing and len(sources) == n_views - 1 > 1:  # coded from those of them that each sample has
-            fitted.setdefault(ANY_OTHERS, {}).update(fitted[chosen])
+        fitted[chosen] = _finish(solved, data)
+        if data.missing and len(sources) == n_views - 1 > 1:
+            # These were coded from those of the sources that each sample has, and few samples may have them all.
+            fitted.setdefault(ANY_OTHERS, {}).update(fitted.pop(chosen))
+            whole = replace(student, whole_only=True)
+            found = whole.sum_codes(halves[0])
+            for half in halves[1:]:
+                found += whole.sum_codes(half)
+            if int(found.view_samples.min()) >= components[0].shape[0]:
+                fitted[chosen] = _finish(whole.solve(found), data)
     return fitted
+
+
+def _finish(solved: dict[int, Floats], data: Data) -> dict[int, Array]:
+    return {v: np.ascontiguousarray(atoms, data.dtype) for v, atoms in solved.items()}
 
 
 @dataclass(frozen=True)
@@ -159,6 +170,7 @@ class _Refitting:
     size: int
     sources: list[int]
     others: list[int]
+    whole_only: bool = False  # whether only samples that have all sources count
 
     def _atoms(self) -> tuple[list[Array], float]:
         return ordinary_size([self.components[v] for v in self.sources])
@@ -170,7 +182,9 @@ class _Refitting:
         atoms, unit = self._atoms()
         recipe = Recipe(atoms, self.weights[self.sources], self.data.dtype, self.rule, self.size, self.data.missing)
         if self.data.missing:
-            recipe = replace(recipe, targets=[self.components[v] / unit for v in self.others])
+            recipe = replace(
+                recipe, whole_only=self.whole_only, targets=[self.components[v] / unit for v in self.others]
+            )
         if teacher is not None and taught is not None:
             own = [teacher.components[v] for v in self.sources]
             recipe = replace(
@@ -186,6 +200,8 @@ class _Refitting:
         norms = normalize_atoms(atoms, np.sqrt(weights / weights.max()))[1]
         solved = {}
         for i, (v, (a, b)) in enumerate(self._views_of(found)):
+            if not found.view_samples[i]:  # nothing to learn from: the dictionaries as learned are the better guess
+                continue
             penalty = self.alpha
             if penalty == "auto":
                 penalty = choose_alpha(a, b, float(found.view_energy[i]), int(found.view_samples[i]), norms)
@@ -198,9 +214,11 @@ class _Refitting:
         Both are learned from the first half of the samples, and those of the second half that have the views decide.
         """
         own, theirs = [[one.sum_codes(half) for half in halves] for one in (self, teacher)]
-        plain = self.solve(own[0])
-        taught = self.solve(self.sum_codes(halves[0], teacher, teacher.solve(theirs[0])))
-        better = {v for v, change in self._changes(own[1], plain, taught).items() if change < 0}
+        plain, lesson = self.solve(own[0]), teacher.solve(theirs[0])
+        better: set[int] = set()
+        if len(lesson) == len(self.others):
+            taught = self.solve(self.sum_codes(halves[0], teacher, lesson))
+            better = {v for v, change in self._changes(own[1], plain, taught).items() if change < 0}
         own[0] += own[1]
         plain = self.solve(own[0])
         if not better:
