@@ -38,6 +38,13 @@ def learner(request, views):
     return make(missing="nan", normalize=request.param, max_iter=6, view_weights=[1.0, 0.5, 2.0]).fit(views)
 
 
+@pytest.fixture
+def by_codes(learner):
+    """The same without means and covariances, which tests/test_missing_moments.py is about."""
+    learner._moments = None
+    return learner
+
+
 # Filled in
 
 
@@ -52,30 +59,30 @@ def test_known_entries_stay_to_the_bit_and_nothing_is_missing_any_more(learner, 
         np.testing.assert_array_equal(X, given_before)
 
 
-def test_entries_come_from_codes_and_absent_views_are_predicted(learner, damaged):
+def test_entries_come_from_codes_and_absent_views_are_predicted(by_codes, damaged):
     """Formulas: the codes of known entries times the dictionary, or what predict says about such samples."""
     weights = [1.0, 0.5, 2.0]
-    codes = sparse_encode(damaged, learner.components_, n_nonzero_coefs=2, missing="nan", view_weights=weights)
-    filled = learner.impute(damaged)
+    codes = sparse_encode(damaged, by_codes.components_, n_nonzero_coefs=2, missing="nan", view_weights=weights)
+    filled = by_codes.impute(damaged)
     for v, (X, own) in enumerate(zip(damaged, filled, strict=True)):
         absent = np.isnan(X).all(axis=1)
-        expected = np.where(np.isnan(X), codes @ learner.components_[v], X)
+        expected = np.where(np.isnan(X), codes @ by_codes.components_[v], X)
         np.testing.assert_allclose(own[~absent], expected[~absent], atol=1e-9)
         if v == 0:
             assert not absent.any()
             continue
         others = [other if u != v else None for u, other in enumerate(damaged)]
-        np.testing.assert_allclose(own[absent], learner.predict(others, view=v)[absent], atol=1e-9)
+        np.testing.assert_allclose(own[absent], by_codes.predict(others, view=v)[absent], atol=1e-9)
     assert np.isnan(damaged[1]).all(axis=1).sum() > 20
 
 
-def test_a_view_that_is_none_is_predicted(learner, views):
+def test_a_view_that_is_none_is_predicted(by_codes, views):
     for absent in range(3):
         given_views = [None if v == absent else X for v, X in enumerate(views)]
-        filled = learner.impute(given_views)
-        np.testing.assert_array_equal(filled[absent], learner.predict(given_views, view=absent))
+        filled = by_codes.impute(given_views)
+        np.testing.assert_array_equal(filled[absent], by_codes.predict(given_views, view=absent))
         gone = [np.full_like(X, np.nan) if v == absent else X for v, X in enumerate(views)]
-        np.testing.assert_allclose(learner.impute(gone)[absent], filled[absent], atol=1e-9)
+        np.testing.assert_allclose(by_codes.impute(gone)[absent], filled[absent], atol=1e-9)
         for v in range(3):
             if v != absent:
                 np.testing.assert_array_equal(filled[v], views[v])
@@ -104,12 +111,18 @@ def test_missing_entries_are_filled_in_better_than_by_means(views, damaged):
         assert errors[0] < 0.7 * errors[1]
 
 
-def test_nothing_known_is_filled_with_zeros_and_a_warning(learner):
+def test_nothing_known_is_filled_with_means_and_a_warning(learner):
+    means = np.split(learner._moments.mean, np.cumsum(WIDTHS)[:-1])
+    with pytest.warns(UserWarning, match="1 of 2 samples have no known entry"):
+        filled = learner.impute([np.vstack([np.full(p, np.nan), np.ones(p)]) for p in WIDTHS])
+    for own, mean in zip(filled, means, strict=True):
+        np.testing.assert_allclose(own[0], mean)
+        np.testing.assert_array_equal(own[1], 1)
+    learner._moments = None
     with pytest.warns(UserWarning, match="1 of 2 samples have no known entry"):
         filled = learner.impute([np.vstack([np.full(p, np.nan), np.ones(p)]) for p in WIDTHS])
     for own in filled:
         np.testing.assert_array_equal(own[0], 0)
-        np.testing.assert_array_equal(own[1], 1)
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -159,6 +172,7 @@ def test_chunks_and_dask(learner, damaged):
 
 def test_a_single_view(views, damaged):
     learner = DictionaryLearning(12, n_nonzero_coefs=2, max_iter=6, random_state=0, missing="nan").fit(damaged[0])
+    learner._moments = None
     filled = learner.impute(damaged[0])
     codes = learner.transform(damaged[0])
     np.testing.assert_allclose(filled, np.where(np.isnan(damaged[0]), codes @ learner.components_, damaged[0]))

@@ -166,8 +166,12 @@ class SeveralViews(DictionaryEstimator):
     def impute(self, X: ViewsLike) -> ViewArrays:
         """Fill in what samples lack: missing entries, and views that some or all samples do not have.
 
-        Samples are coded by their known entries. Missing entries of a view that a sample has are taken from the codes
-        times the dictionary of that view; an absent view is predicted from the others, as `predict` does.
+        Two guesses are added up. Samples are coded by their known entries: entries of a view that a sample has are the
+        codes times the dictionary of that view, and an absent view is predicted from the others, as `predict` does. If
+        the learner was fitted with ``missing="nan"``, to at least 20 samples of at most 1024 features, the second guess
+        is the linear regression of what is missing on what is known, from means and covariances. How much each counts
+        was found in `fit`, by hiding known entries; otherwise only the codes count. A sample of which nothing is known
+        gets the means, or zeros.
 
         Parameters
         ----------

@@ -216,7 +216,9 @@ missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         return rebuild(codes, self.components_)
 
     def impute(self, X: Any) -> Array:
-        """Fill in missing entries: samples are coded by their known entries, and the codes say what is missing.
+        """Fill in missing entries by the codes of the known ones, and by a regression on these.
+
+        See :meth:`CoupledDictionaryLearning.impute`.
 
         Parameters
         ----------

@@ -88,10 +88,12 @@ class Decoder:
         gaps = [np.isnan(view) for view in views]
         rows = np.flatnonzero(np.logical_or.reduce([gap.any(axis=1) for gap in gaps]))
         expected = moments.expect(np.hstack([view[rows] for view in views]), Threads(self.threads))
+        unknown = np.logical_and.reduce([gap[rows].all(axis=1) for gap in gaps])
         start = 0
         for out, gap, (by_codes, by_moments) in zip(decoded, gaps, moments.shares, strict=True):
             own = expected[:, start : start + out.shape[1]]
-            out[rows] = np.where(gap[rows], by_codes * out[rows] + by_moments * own, out[rows])
+            both = by_codes * out[rows] + np.where(unknown, 1.0, by_moments)[:, None] * own
+            out[rows] = np.where(gap[rows], both, out[rows])
             start += out.shape[1]
         return decoded
 
