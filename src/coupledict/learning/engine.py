@@ -42,7 +42,7 @@ FLOAT32_TOL = 1e-6
 # third of the passes. Where the number of atoms ends it, that only adds to the noise of passes over few samples.
 EXTRAPOLATION = 0.5
 # Where entries are missing, the first half of at least so many iterations codes samples by what they know, the other
-# half fills them in first: atoms from codes of filled samples are far better (benchmarks/missing.py).
+# half fills them in first: on photographs that makes better atoms, elsewhere about the same (benchmarks/missing.py).
 LEAST_ITERATIONS_TO_FILL = 10
 WHOLE_PER_ATOM = 2  # with at least so many samples that have all views, only these teach in the first half
 MOST_VIEWS_TO_TEACH = 3  # with more, the many sets of source views would take several times as long as learning
