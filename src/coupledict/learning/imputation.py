@@ -27,8 +27,8 @@ from .settings import LearningSettings
 MOST_FEATURES = 1024  # each pattern of known entries takes a Cholesky factor of up to this size
 LEAST_SAMPLES = 20  # fewer have no covariances worth the name
 MOST_SAMPLES = 1 << 15  # more hardly change the covariances
-MOST_FILLED = 1 << 13  # samples that are filled in to improve them
-N_JUDGES = 256  # samples of which entries are hidden
+LEAST_FILLED, FILLED_PER_FEATURE = 2048, 4  # samples that are filled in to improve them
+N_JUDGES = 128  # samples of which entries are hidden
 SHRINKAGES = (0.003, 0.01, 0.03, 0.1, 0.3)  # of the correlations
 LEAST_HIDDEN = 50  # hidden entries without which nothing can be judged,
 LEAST_HIDDEN_OF_VIEW = 500  # and those that a view needs for factors of its own
@@ -49,7 +49,8 @@ def fit_moments(
         return None
     order = data.order(rng)
     many = data.take(order, 0, MOST_SAMPLES)[0] if data.n_samples > MOST_SAMPLES else None
-    some = data.take(order, 0, MOST_FILLED)[0] if data.n_samples > MOST_FILLED else None
+    n_filled = max(LEAST_FILLED, FILLED_PER_FEATURE * width)
+    some = data.take(order, 0, n_filled)[0] if data.n_samples > n_filled else None
     judges = _hide([np.asarray(view) for view in data.draw(N_JUDGES, rng)], rng)
     if np.count_nonzero(judges.hidden) < LEAST_HIDDEN:
         return None

@@ -13,6 +13,9 @@ from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import Threads
 from ..parallel.ordered import in_order
 
+MOST_FEATURES_TOGETHER = 128  # systems of more equations are solved one by one
+ROWS_TOGETHER = 128
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -41,16 +44,33 @@ class Moments:
         order = np.lexsort(packed.T[::-1])
         changes = np.any(packed[order[1:]] != packed[order[:-1]], axis=1)
         groups = np.split(order, np.flatnonzero(changes) + 1) if len(table) else []
+        tasks = groups
+        if table.shape[1] <= MOST_FEATURES_TOGETHER and len(groups) > len(table) / 2:  # most patterns occur once
+            tasks = np.array_split(order, -(-len(table) // ROWS_TOGETHER))
 
         def fill(rows: npt.NDArray[np.int64]) -> None:
-            have = known[rows[0]]
-            if have.any() and not have.all():
-                filled[np.ix_(rows, ~have)] = self._condition(table[np.ix_(rows, have)], have)
+            have = known[rows]
+            if tasks is not groups:
+                filled[rows] = np.where(have, filled[rows], self._condition_each(filled[rows], have))
+            elif have[0].any() and not have[0].all():
+                filled[np.ix_(rows, ~have[0])] = self._condition(table[np.ix_(rows, have[0])], have[0])
 
         with one_blas_thread():
-            for _ in in_order(fill, groups, min(threads.count, max(len(groups), 1)), threads.cancel):
+            for _ in in_order(fill, tasks, min(threads.count, max(len(tasks), 1)), threads.cancel):
                 pass
         return filled
+
+    def _condition_each(self, rows: Floats, have: npt.NDArray[np.bool_]) -> Floats:
+        """Return the conditional mean of all entries of samples, each with known entries of its own.
+
+        Equations of missing entries are replaced by those of the identity, so that all systems have the same size.
+        """
+        flags = have.astype(np.float64)
+        systems = flags[:, :, None] * self.covariance * flags[:, None, :]
+        places = np.arange(have.shape[1])
+        systems[:, places, places] += 1 - flags
+        weights = np.linalg.solve(systems, (flags * (rows - self.mean))[:, :, None])[:, :, 0]
+        return np.asarray(self.mean + (flags * weights) @ self.covariance)
 
     def _condition(self, rows: Array, have: npt.NDArray[np.bool_]) -> Floats:
         """Return the conditional mean of what samples lack that all have the same entries."""
