@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-scaling \
+.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing bench-scaling \
 	sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-large      coding and learning with up to 65,536 atoms; takes hours, and gigabytes of memory"
 	@echo "make bench-images     fusion, super-resolution and inpainting beside their rivals"
 	@echo "make bench-recognition   classification, matching and speech beside their rivals"
+	@echo "make bench-missing    missing entries and views: coding, learning, prediction, imputation, recognition"
 	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
 	@echo "make docs      build the documentation (output/docs)"
 	@echo "make torture   prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour"
@@ -95,6 +96,10 @@ bench-images: $(VENV)/.bench
 bench-recognition: $(VENV)/.bench
 	$(BIN)/python benchmarks/recognition.py
 	$(BIN)/python benchmarks/speech.py
+
+bench-missing: $(VENV)/.bench
+	$(BIN)/python benchmarks/missing.py
+	$(BIN)/python benchmarks/missing_recognition.py
 
 bench-scaling: $(VENV)/.bench
 	$(BIN)/python benchmarks/scaling.py
