@@ -49,6 +49,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     n_iter_: int
     _running: RunningSums | None = None
     _moments: Moments | None = None
+    _finds_moments = True  # tasks that need no second guess of missing entries switch this off
 
     @abstractmethod
     def _settings(self) -> LearningSettings:
@@ -130,6 +131,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
                 settings,
                 self._threads() if threads is None else threads,
                 ridge_alpha=self._ridge_alpha(),
+                find_moments=self._finds_moments,
                 go_on_from=go_on_from,
                 saved=saved,
                 checkpoint=writer,

@@ -33,7 +33,8 @@ def fit_many(
 ) -> list[Learner]:
     """Fit all learners to the same samples, as many at a time as there are threads, and return them in order.
 
-    The result is the same as fitting one after the other. `n_jobs` is for all learners together. `callback` is called
+    The result is the same as fitting one after the other, but for means and covariances, which are not found: several
+    dictionaries make one guess of missing entries. `n_jobs` is for all learners together. `callback` is called
     after each iteration of any learner; if it asks to stop, the fits end with :class:`StoppedByCallback`. An interrupt
     ends every fit, even within an iteration, and is raised again: a task cannot use a partly learned ensemble.
     """
@@ -48,6 +49,7 @@ def fit_many(
 
     def fit(learner: Learner) -> Learner:
         share = Threads(threads // n_threads, CancelToken(cancel))
+        learner._finds_moments = False
         learner._learn(data, threads=share, callback=tell)
         return learner
 

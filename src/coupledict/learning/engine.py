@@ -55,6 +55,7 @@ def fit(
     threads: Threads,
     *,
     ridge_alpha: float | Literal["auto"] | None = None,
+    find_moments: bool = True,
     go_on_from: list[Array] | None = None,
     saved: SavedFit | None = None,
     checkpoint: Checkpoint | None = None,
@@ -70,6 +71,8 @@ def fit(
     threads : Threads
     ridge_alpha : float or "auto", optional
         Penalty of the ridge regression that refits dictionaries for prediction; without it none are refitted.
+    find_moments : bool
+        Whether means and covariances are found beside the dictionaries where entries may be missing.
     go_on_from : list of arrays, optional
         Dictionaries to start from.
     saved : SavedFit, optional
@@ -111,7 +114,7 @@ def fit(
         if ridge_alpha is not None:
             teachers = loop.position.filled_by if data.n_views <= MOST_VIEWS_TO_TEACH else []
             fitted = _with_predictors(fitted, data, settings, ridge_alpha, threads, rng, teachers)
-        if may_miss:
+        if may_miss and find_moments:
             fitted = dataclasses.replace(fitted, moments=fit_moments(fitted, data, settings, threads, rng))
         return fitted
     except KeyboardInterrupt:
