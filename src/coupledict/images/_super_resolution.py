@@ -42,6 +42,7 @@ DETAILS_PER_PIXEL = 48 / 9  # components of detail per small pixel of a patch; a
 FLAT = 1e-12  # energy of differences up to which a picture from 0 to 1 counts as flat
 N_NEIGHBORS = 1024
 RIDGE_ALPHA = 0.1  # for features of norm 1, as in A+
+COUPLED_RIDGE_ALPHA = 1e-3  # what the figures of docs/images.md were measured with
 N_NONZERO = {"anchored": 1, "coupled": 2}
 MOST_BACK_PROJECTIONS = 1000  # largest number accepted from a file: each takes time, and a few are enough
 
@@ -389,6 +390,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             n_nonzero_coefs=self._n_nonzero,
             max_iter=self.max_iter,
             view_weights="balanced",
+            ridge_alpha=COUPLED_RIDGE_ALPHA,
             random_state=rng,
         )
         fit_many([learner], [training.features, training.details], self.n_jobs, told)
