@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,6 +120,7 @@ def run_digits(data: Path | None, n_seeds: int, n_jobs: int) -> dict[str, Any]:
                 found.setdefault(method, {}).setdefault(kind, []).append(100 * float(right))
                 if kind == "views":
                     seconds.setdefault(method, []).append(time.perf_counter() - began)
+        print(f"split {seed + 1} of {n_seeds}", file=sys.stderr, flush=True)
     rows = []
     for method, of in found.items():
         cells = [f"{np.mean(of[kind]):.2f} +- {np.std(of[kind]):.2f}" for kind in kinds]
