@@ -89,6 +89,7 @@ def sparse_encode(
     tol: float | None = None,
     pursuit: Pursuit = "omp",
     alpha: float | None = None,
+    positive_code: bool = False,
     missing: Missing = "error",
     view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
     n_jobs: int | None = None,
@@ -126,6 +127,10 @@ def sparse_encode(
     alpha : float, optional
         Penalty of ``pursuit="lasso"``: codes minimise
         ``0.5 * sum_v view_weights[v] * ||x_v - c D_v||^2 + alpha * ||c||_1``, with the atoms as given, not normalised.
+    positive_code : bool, default=False
+        Whether coefficients are not negative. OMP and OLS then take the atom that correlates most, or lowers the
+        residual most, with a positive sign, and coefficients are those of non-negative least squares over the chosen
+        atoms [3]_; an atom whose coefficient becomes 0 leaves.
     missing : {"error", "nan"}, default="error"
         ``"nan"``: NaN in `X` stands for a missing entry, and a row of NaN in a view for an absent view. Each sample is
         coded as if it had its known entries alone: residuals, norms of atoms and `tol` count these. A sample gets at
@@ -170,6 +175,8 @@ def sparse_encode(
        IEEE Signal Processing Letters 26(10), 2019. doi:10.1109/LSP.2019.2934045
     .. [2] R. Rubinstein, M. Zibulevsky and M. Elad, "Efficient Implementation of the K-SVD Algorithm using Batch
        Orthogonal Matching Pursuit", Technical Report CS-2008-08, Technion, 2008.
+    .. [3] T. T. Nguyen, J. Idier, C. Soussen and E.-H. Djermoune, "Non-Negative Orthogonal Greedy Algorithms", IEEE
+       Transactions on Signal Processing 67(21), 2019. doi:10.1109/TSP.2019.2943225
 
     Examples
     --------
@@ -194,7 +201,7 @@ def sparse_encode(
     array([[1., 0.]])
     """
     check_choice(missing, "missing", get_args(Missing))
-    rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha)
+    rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha, positive_code=positive_code)
     dictionaries, single = check_dictionaries(dictionary)
     given = list_views(X, view_names(dictionary))
     present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing)

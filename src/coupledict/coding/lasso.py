@@ -25,7 +25,7 @@ class LassoCoder(Coder):
     def __init__(self, recipe: Recipe) -> None:
         if recipe.rule.alpha is None:
             raise ValueError("Expected a rule with a penalty alpha for the lasso, got none.")
-        self._alpha = recipe.rule.alpha
+        self._alpha, self._positive = recipe.rule.alpha, recipe.rule.positive
         self._scales = np.sqrt(recipe.weights)
         pairs = zip(recipe.dictionaries, self._scales, strict=True)
         self._atoms = np.hstack([np.asarray(d, np.float64) * scale for d, scale in pairs])
@@ -57,6 +57,7 @@ class LassoCoder(Coder):
                     algorithm="lasso_cd",
                     alpha=self._alpha,
                     max_iter=self.MAX_SWEEPS,
+                    positive=self._positive,
                 )
         residual = np.where(known, joint - codes @ self._atoms, 0)
         scratch.energy[:] = np.einsum("ij,ij->i", residual, residual)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ..foundation.checks import check_choice, check_count, check_non_negative
+from ..foundation.checks import check_choice, check_count, check_non_negative, check_truth
 
 Pursuit: TypeAlias = Literal["omp", "ols", "lasso"]
 GreedyPursuit: TypeAlias = Literal["omp", "ols"]
@@ -31,6 +31,8 @@ class CodingRule:
         One code for all views, or one support with coefficients for each view (simultaneous OMP).
     alpha : float or None
         Penalty of the lasso.
+    positive : bool
+        Whether coefficients are not negative.
     """
 
     n_nonzero: int | None = None
@@ -38,6 +40,7 @@ class CodingRule:
     pursuit: Pursuit = "omp"
     coupling: Coupling = "code"
     alpha: float | None = None
+    positive: bool = False
 
     @classmethod
     def checked(
@@ -48,6 +51,7 @@ class CodingRule:
         *,
         coupling: object = "code",
         alpha: object = None,
+        positive_code: object = False,
         pursuits: tuple[str, ...] = get_args(Pursuit),
     ) -> CodingRule:
         """Return the rule for these parameters; raise for values that are wrong or that have no meaning together."""
@@ -59,8 +63,11 @@ class CodingRule:
             pursuit,  # type: ignore[arg-type]  # just checked
             coupling,  # type: ignore[arg-type]
             None if alpha is None else check_non_negative(alpha, "alpha"),
+            check_truth(positive_code, "positive_code"),
         )
         if pursuit != "lasso":
+            if rule.positive:
+                raise ValueError(f"positive_code=True is not offered with pursuit={pursuit!r} yet; use 'lasso'.")
             if alpha is not None:
                 raise ValueError(f"alpha is the penalty of pursuit='lasso'; it has no meaning for {pursuit!r}.")
             if coupling == "support" and pursuit == "ols":

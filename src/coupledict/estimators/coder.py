@@ -29,7 +29,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows. A list holds one dictionary per view, a dict the dictionary of each view by name; samples are
         then lists or dicts of arrays too.
-    n_nonzero_coefs, tol, pursuit, alpha, missing, view_weights, n_jobs
+    n_nonzero_coefs, tol, pursuit, alpha, positive_code, missing, view_weights, n_jobs
         As in :func:`coupledict.sparse_encode`; `tol` is a squared norm.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
@@ -58,6 +58,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         tol: float | None = None,
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
+        positive_code: bool = False,
         missing: Missing = "error",
         view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
         sparse_output: bool = True,
@@ -68,6 +69,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         self.tol = tol
         self.pursuit = pursuit
         self.alpha = alpha
+        self.positive_code = positive_code
         self.missing = missing
         self.view_weights = view_weights
         self.sparse_output = sparse_output
@@ -122,6 +124,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
             tol=self.tol,
             pursuit=self.pursuit,
             alpha=self.alpha,
+            positive_code=self.positive_code,
             missing=self.missing,
             view_weights=self.view_weights,
             n_jobs=self.n_jobs,

@@ -74,6 +74,8 @@ class CoupledDictionaryLearning(SeveralViews):
         As in :func:`coupledict.sparse_encode`. ``"lasso"`` needs `alpha`; `n_nonzero_coefs` and `tol` must be left out.
     alpha : float, optional
         Penalty of ``pursuit="lasso"``, as in :func:`coupledict.sparse_encode`.
+    positive_code : bool, default=False
+        Whether coefficients are not negative, as in :func:`coupledict.sparse_encode`.
     init : {"auto", "dct", "samples", "random"} or list of arrays, default="auto"
         Dictionaries to start from. ``"auto"`` is the cosine dictionary if all views are square patches of one size and
         either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
@@ -200,6 +202,7 @@ class CoupledDictionaryLearning(SeveralViews):
         update: UpdateName = "statistics",
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
+        positive_code: bool = False,
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
@@ -222,7 +225,7 @@ class CoupledDictionaryLearning(SeveralViews):
         self.tol = tol
         self.max_iter, self.schedule, self.growth = max_iter, schedule, growth
         self.update, self.unused_atoms, self.stop_tol = update, unused_atoms, stop_tol
-        self.pursuit, self.alpha, self.coupling = pursuit, alpha, coupling
+        self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
         self.init, self.constant_atom, self.warm_start = init, constant_atom, warm_start
         self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output

@@ -33,8 +33,8 @@ class OnlineDictionaryLearning(SeveralViews):
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, tol, pursuit, alpha, init, normalize, coupling, missing, view_weights, \
-constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
+    n_components, n_nonzero_coefs, tol, pursuit, alpha, positive_code, init, normalize, coupling, missing, \
+view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         As in :class:`CoupledDictionaryLearning`. ``pursuit="lasso"`` is the l1 coder of the original method.
     batch_size : int, default=256
         Number of samples per batch in `fit`.
@@ -85,6 +85,7 @@ constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verb
         forgetting: float = 0.0,
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
+        positive_code: bool = False,
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
@@ -103,7 +104,7 @@ constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verb
         self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
         self.tol = tol
         self.batch_size, self.max_iter, self.forgetting = batch_size, max_iter, forgetting
-        self.pursuit, self.alpha, self.coupling = pursuit, alpha, coupling
+        self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
         self.init, self.constant_atom = init, constant_atom
         self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output

@@ -28,6 +28,7 @@ class SeveralViews(DictionaryEstimator):
     tol: float | None
     pursuit: Pursuit
     alpha: float | None
+    positive_code: bool
     coupling: Coupling
     predictor: Literal["ridge", "dictionary"]
     ridge_alpha: float | Literal["auto"]
@@ -68,7 +69,12 @@ class SeveralViews(DictionaryEstimator):
         elif self.ridge_alpha != "auto":
             raise TypeError(f"Expected ridge_alpha to be 'auto' or a number, got {self.ridge_alpha!r}.")
         rule = CodingRule.checked(
-            self.n_nonzero_coefs, self.tol, self.pursuit, coupling=self.coupling, alpha=self.alpha
+            self.n_nonzero_coefs,
+            self.tol,
+            self.pursuit,
+            coupling=self.coupling,
+            alpha=self.alpha,
+            positive_code=self.positive_code,
         )
         names = ("n_components", "max_iter", "init", "normalize", "view_weights", "constant_atom", "random_state")
         return {"rule": rule} | {name: getattr(self, name) for name in names}

@@ -40,8 +40,8 @@ class DictionaryLearning(DictionaryEstimator):
     ----------
     n_components : int, optional
         Number of atoms. If left out, four times the features, but at most 256 unless there are more features.
-    n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, init, unused_atoms, constant_atom, \
-missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
+    n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, positive_code, init, unused_atoms, \
+constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         As in :class:`CoupledDictionaryLearning`; `init` may be one array.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
@@ -86,6 +86,7 @@ missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         update: UpdateName = "statistics",
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
+        positive_code: bool = False,
         init: Init = "auto",
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
@@ -102,7 +103,7 @@ missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
         self.tol = tol
         self.max_iter, self.schedule, self.growth, self.update = max_iter, schedule, growth, update
-        self.pursuit, self.alpha = pursuit, alpha
+        self.pursuit, self.alpha, self.positive_code = pursuit, alpha, positive_code
         self.init, self.unused_atoms, self.constant_atom = init, unused_atoms, constant_atom
         self.missing = missing
         self.sparse_output, self.stop_tol, self.warm_start = sparse_output, stop_tol, warm_start
@@ -111,7 +112,9 @@ missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         check_choice(self.missing, "missing", get_args(Missing))
         return LearningSettings.checked(
             n_components=self.n_components,
-            rule=CodingRule.checked(self.n_nonzero_coefs, self.tol, self.pursuit, alpha=self.alpha),
+            rule=CodingRule.checked(
+                self.n_nonzero_coefs, self.tol, self.pursuit, alpha=self.alpha, positive_code=self.positive_code
+            ),
             max_iter=self.max_iter,
             schedule=self.schedule,
             growth=self.growth,

@@ -37,6 +37,13 @@ def check_non_negative(value: object, name: str) -> float:
     return number
 
 
+def check_truth(value: object, name: str) -> bool:
+    """Return `value` as True or False; numbers and strings are neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"Expected {name} to be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_choice(value: object, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of the choices."""
     if not isinstance(value, str) or value not in choices:
