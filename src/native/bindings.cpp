@@ -150,8 +150,9 @@ class Plan {
         kernels_.gram_rows(d_, start, stop, scratch, gram_.get() + start * d_.stride);
     }
 
-    index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol, bool ols,
-                   bool gram_free, bool careful, bool narrow, bool masked, Workspace &workspace,
+    index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol,
+                   const std::string &pursuit, double alpha, bool positive, bool gram_free, bool careful, bool narrow,
+                   bool masked, Workspace &workspace,
                    const Out<const int> &stop, const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
                    const Out<T> &values, const Out<double> &energy, const Out<std::uint8_t> &status) const {
         const Rows rows(views, scales);
@@ -165,8 +166,8 @@ class Plan {
                "an output is too short");
         expect_double(careful);
         expect(!masked || squares_, "prepare_masks must come before masked signals");
-        const Limits limits = {n_nonzero, tol,   ols ? kOls : kOmp, careful ? kCareful : gram_free ? kGramFree : kGram,
-                               narrow,    masked};
+        const Limits limits = {n_nonzero, tol,    alpha,  find_pursuit(pursuit), find_method(gram_free, careful),
+                               narrow,    masked, positive};
         const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
         void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
         nb::gil_scoped_release released;
@@ -176,8 +177,8 @@ class Plan {
 
     // Views that share atoms but not coefficients; `plans` holds one plan per view.
     static index_t encode_support(const std::vector<const Plan *> &plans, const nb::list &views,
-                                  const std::vector<double> &scales, index_t n_nonzero, double tol, bool careful,
-                                  bool narrow, Workspace &workspace, const Out<const int> &stop,
+                                  const std::vector<double> &scales, index_t n_nonzero, double tol, bool positive,
+                                  bool careful, bool narrow, Workspace &workspace, const Out<const int> &stop,
                                   const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
                                   const std::vector<Out<T>> &values, const Out<double> &energy,
                                   const Out<std::uint8_t> &status) {
@@ -200,7 +201,7 @@ class Plan {
                    holds(indices, rows.n * n_nonzero),
                "an output is too short");
         expect_double(careful);
-        const Limits limits = {n_nonzero, tol, kOmp, careful ? kCareful : kGram, narrow, false};
+        const Limits limits = {n_nonzero, tol, 0, kOmp, find_method(false, careful), narrow, false, positive};
         const Codes<T> codes = {counts.data(), indices.data(), nullptr, energy.data(), status.data()};
         const Kernels<T> &kernels = plans[0]->kernels_;
         const index_t n_views = static_cast<index_t>(plans.size());
@@ -215,6 +216,13 @@ class Plan {
     bool has_gram() const { return d_.gram != nullptr; }
 
   private:
+    static Pursuit find_pursuit(const std::string &name) {
+        expect(name == "omp" || name == "ols" || name == "lasso", "pursuit must be 'omp', 'ols' or 'lasso'");
+        return name == "omp" ? kOmp : name == "ols" ? kOls : kLasso;
+    }
+    static Method find_method(bool gram_free, bool careful) {
+        return careful ? kCareful : gram_free ? kGramFree : kGram;
+    }
     static void expect_double(bool careful) {
         expect(!careful || sizeof(T) == 8, "the careful method is for float64 only");
     }
@@ -389,12 +397,12 @@ void bind_plan(nb::module_ &m, const char *name) {
         .def("allocate_gram", &Plan<T>::allocate_gram)
         .def("prepare_masks", &Plan<T>::prepare_masks, nb::arg("atoms").noconvert())
         .def("fill_gram", &Plan<T>::fill_gram, "start"_a, "stop"_a, "workspace"_a)
-        .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a, "ols"_a,
-             "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a, nb::arg("stop").noconvert(),
+        .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a,
+             "pursuit"_a, "alpha"_a, "positive"_a, "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a, nb::arg("stop").noconvert(),
              nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
              nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
-                    "n_nonzero"_a, "tol"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
+                    "n_nonzero"_a, "tol"_a, "positive"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
                     nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
                     nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
@@ -450,6 +458,7 @@ NB_MODULE(_native, m) {
                                       {"ZERO", kZero},
                                       {"DOUBTFUL", kDoubtful},
                                       {"UNKNOWN", kUnknown},
+                                      {"FULL", kFull},
                                       {"NOT_FINITE", kNotFinite},
                                       {"OVERFLOW", kOverflow}})
         m.attr(name) = static_cast<int>(value);

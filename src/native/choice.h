@@ -31,13 +31,29 @@ struct LargestCorrelation {
 
     LargestCorrelation() : top{}, place{} {}
     void see(int v, vec<T> a, vec<T>, index_t column) {
-        const int chain = v % 2;
-        const vec<T> size = absolute<T>(a);
+        take(v % 2, absolute<T>(a), column);
+    }
+    void take(int chain, vec<T> size, index_t column) {
         const auto better = size > top[chain];
         top[chain] = better ? size : top[chain];
         place[chain] = better ? splat_index<T>(column) : place[chain];
     }
     bool hears_shut(double) const { return false; }
+    // The best column of each lane, in the order of their scores, where it is above `least`; returns how many.
+    index_t list(T least, index_t *columns) const {
+        T scores[2 * kLanes<T>];
+        index_t n = 0;
+        for (int chain = 0; chain < 2; ++chain)
+            for (int lane = 0; lane < kLanes<T>; ++lane) {
+                const T score = top[chain][lane];
+                if (!(score > least)) continue;
+                index_t at = n++;
+                for (; at > 0 && scores[at - 1] < score; --at) scores[at] = scores[at - 1], columns[at] = columns[at - 1];
+                scores[at] = score;
+                columns[at] = static_cast<index_t>(place[chain][lane]) + lane;
+            }
+        return n;
+    }
     index_t winner() const {
         const auto second = (top[1] > top[0]) | ((top[1] == top[0]) & (place[1] < place[0]));
         return column_of_largest<T>(second ? top[1] : top[0], second ? place[1] : place[0]);
@@ -78,7 +94,7 @@ struct LargestFall {
 // The best atom that is neither chosen nor barred, or -1; for cases where rounding makes the fast choice useless. With
 // `norms`, an atom that has at most `least` left is taken only if there is no other.
 template <class T>
-index_t slow_choice(const Dictionary<T> &d, const Support<T> &s, const T *a, const T *norms, double least) {
+index_t slow_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, double least) {
     index_t best = -1;
     double top = 0;
     bool best_is_open = false;

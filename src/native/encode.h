@@ -1,43 +1,12 @@
 // Codes a chunk of signals: reads and correlates them in blocks, runs the pursuit in groups, writes codes in order.
 #pragma once
+#include "block.h"
+#include "constrained.h"
 #include "gramfree.h"
-#include "masked.h"
 #include "settle.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
-
-// Writes the codes of signals one after the other.
-template <class T>
-class Writer {
-  public:
-    Writer(const Dictionary<T> &d, const Limits &limits, const Codes<T> &codes)
-        : d_(d), narrow_(limits.narrow), codes_(codes) {}
-    index_t written() const { return written_; }
-
-    // Writes an empty code, for a signal that was not coded.
-    void skip(index_t i, const Arrival &arrival, Status status) {
-        codes_.counts[i] = 0;
-        codes_.energy[i] = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
-        codes_.status[i] = status;
-    }
-    // Writes the code of a signal whose coefficients are final.
-    void write(index_t i, const Arrival &arrival, const Support<T> &support, Status status, double energy) {
-        bool fits;
-        const index_t n = write_codes(support, d_, arrival.exponent, narrow_, codes_.indices + written_,
-                                      codes_.values + written_, &fits);
-        codes_.counts[i] = static_cast<std::int32_t>(n);
-        codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * arrival.exponent) : 0;
-        codes_.status[i] = fits ? status : kOverflow;
-        written_ += n;
-    }
-
-  private:
-    const Dictionary<T> &d_;
-    bool narrow_;
-    const Codes<T> &codes_;
-    index_t written_ = 0;
-};
 
 // Codes signals with one of the methods.
 template <class T, class Choice, template <class, class> class MethodOf, bool Careful = false>
@@ -49,16 +18,11 @@ class Encoder {
     Encoder(Arena &arena, const Dictionary<T> &d, const Limits &limits)
         : d_(d),
           limits_(limits),
-          block_(block_size(d)),
-          group_(Method::group_size(d, limits, block_)),
-          method_(arena, d, limits, block_) {
+          block_(arena, d, Method::kBlockBytes, Method::kBlockTiles),
+          group_(Method::group_size(d, limits, block_.size)),
+          method_(arena, d, limits, block_.size) {
         residual_ = arena.take<double>(d.n_features);
-        x_ = arena.take<T>(block_ * d.n_features);
-        a_ = arena.take<T>(block_ * d.stride);
-        known_ = arena.take<T>(Method::kMasked ? block_ * d.n_features : 0);
-        stretch_ = arena.take<T>(Method::kMasked ? block_ * d.stride : 0);
         features_ = arena.take<std::int32_t>(Method::kMasked ? group_ * d.n_features : 0);
-        arrivals_ = arena.take<Arrival>(block_);
         codings_ = arena.take<Coding<T, Choice>>(group_);
         working_ = arena.take<index_t>(group_);
         signals_ = arena.take<Signal>(group_);
@@ -69,17 +33,9 @@ class Encoder {
     }
 
     void run(index_t n, index_t n_views, const View<T> *views, const int *stop, Writer<T> &writer) {
-        for (index_t start = 0; start < n; start += block_) {
-            const index_t rows = n - start < block_ ? n - start : block_;
-            for (index_t i = 0; i < rows; ++i) {
-                const index_t first = i * d_.n_features;
-                if constexpr (Method::kMasked)
-                    arrivals_[i] = arrive_masked(n_views, views, start + i, d_.n_features, x_ + first, known_ + first);
-                else
-                    arrivals_[i] = arrive(n_views, views, start + i, d_.n_features, x_ + first);
-            }
-            correlate(d_, rows, x_, d_.n_features, a_);
-            if constexpr (Method::kMasked) stretch_atoms(d_, rows, known_, stretch_, a_);
+        for (index_t start = 0; start < n; start += block_.size) {
+            const index_t rows = n - start < block_.size ? n - start : block_.size;
+            block_.read(d_, n_views, views, start, rows);
             for (index_t i = 0; i < rows; i += group_) {
                 if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
                 code_group(start, i, rows - i < group_ ? rows - i : group_, stop, writer);
@@ -88,37 +44,17 @@ class Encoder {
     }
 
   private:
-    // Signals per block: as many whole tiles as keep their correlations within the method's bytes.
-    static index_t block_size(const Dictionary<T> &d) {
-        const index_t fit = Method::kBlockBytes / (d.stride * static_cast<index_t>(sizeof(T))) / kTileRows;
-        return kTileRows * (fit < 1 ? 1 : fit > Method::kBlockTiles ? Method::kBlockTiles : fit);
-    }
-
-    // The status of a signal that needs no pursuit; kLimit for one that does.
-    Status settled(const Arrival &arrival) const {
-        if (!arrival.finite) return kNotFinite;
-        if (arrival.n_known == 0) return kUnknown;
-        if (arrival.energy == 0) return kZero;
-        if (limits_.tol >= 0 && arrival.energy <= __builtin_ldexp(limits_.tol, -2 * arrival.exponent))
-            return kTolerance;
-        return kLimit;
-    }
-
     // Codes signals first..first+n-1 of the block that starts at signal `start`.
     void code_group(index_t start, index_t first, index_t n, const int *stop, Writer<T> &writer) {
         index_t n_working = 0;
         for (index_t i = 0; i < n; ++i) {
-            const Arrival &arrival = arrivals_[first + i];
-            if (settled(arrival) != kLimit) continue;
-            if constexpr (Method::kMasked) {
-                Mask<T> &mask = signals_[i].support.mask;
-                mask.known = known_ + (first + i) * d_.n_features;
-                mask.stretch = stretch_ + (first + i) * d_.stride;
-                list_features(d_, arrival.n_known, mask, features_ + i * d_.n_features);
-            }
+            const Arrival &arrival = block_.arrivals[first + i];
+            if (settled(arrival, limits_.tol) != kLimit) continue;
+            if constexpr (Method::kMasked)
+                signals_[i].support.mask = block_.mask(d_, first + i, features_ + i * d_.n_features);
             codings_[i] =
-                Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support, x_ + (first + i) * d_.n_features,
-                                  a_ + (first + i) * d_.stride, signals_[i].norms);
+                Coding<T, Choice>(d_, limits_, arrival, &signals_[i].support, block_.x + (first + i) * d_.n_features,
+                                  block_.a + (first + i) * d_.stride, signals_[i].norms);
             working_[n_working++] = i;
         }
         while (n_working > 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED)) {
@@ -131,8 +67,8 @@ class Encoder {
             method_.advance(d_, n_working, working_, signals_, codings_);
         }
         for (index_t i = 0; i < n; ++i) {
-            const Arrival &arrival = arrivals_[first + i];
-            const Status status = settled(arrival);
+            const Arrival &arrival = block_.arrivals[first + i];
+            const Status status = settled(arrival, limits_.tol);
             if (status != kLimit)
                 writer.skip(start + first + i, arrival, status);
             else
@@ -165,13 +101,11 @@ class Encoder {
 
     const Dictionary<T> &d_;
     const Limits &limits_;
-    index_t block_, group_;
+    Block<T, Method::kMasked> block_;
+    index_t group_;
     Method method_;
     double *residual_;
-    T *x_, *a_;
-    T *known_, *stretch_;
     std::int32_t *features_;
-    Arrival *arrivals_;
     Coding<T, Choice> *codings_;
     index_t *working_;
     Signal *signals_;
@@ -184,6 +118,7 @@ index_t choose_encoder(const Limits &limits, With &&with) {
     using GramOls = LargestFall<T, kGram>;
     using FreeOls = LargestFall<T, kGramFree>;
     constexpr bool careful = sizeof(T) == 8;
+    if (limits.positive || limits.pursuit == kLasso) return choose_constrained<T>(limits, with);
     if (limits.masked && limits.method == kGram)
         return limits.pursuit == kOmp ? with(static_cast<Encoder<T, Omp, MaskedMethod> *>(nullptr))
                                       : with(static_cast<Encoder<T, GramOls, MaskedMethod> *>(nullptr));

@@ -19,8 +19,9 @@ enum Status : std::uint8_t {
     kZero = 4,       // the signal is zero
     kDoubtful = 5,   // not coded: rounding errors may be large here, and the careful method must do it
     kUnknown = 6,    // no entry of the signal is known
-    kNotFinite = 7,  // the signal holds NaN or infinity, and was not coded
-    kOverflow = 8,   // a coefficient does not fit the number type
+    kFull = 7,       // not coded: its code has more atoms than there is room for (lasso)
+    kNotFinite = 8,  // the signal holds NaN or infinity, and was not coded
+    kOverflow = 9,   // a coefficient does not fit the number type
 };
 
 // One view of a chunk of signals, as it lies in memory; strides are counted in elements and may be negative.
@@ -45,7 +46,7 @@ struct Dictionary {
     bool ordinary_norms;  // division by any norm neither overflows nor underflows
 };
 
-enum Pursuit : int { kOmp = 0, kOls = 1 };
+enum Pursuit : int { kOmp = 0, kOls = 1, kLasso = 2 };
 // kGram and kGramFree are fast, and return kDoubtful for a signal whose atoms are so close to dependent that rounding
 // errors matter. kCareful, for double only, is kGramFree with every check.
 enum Method : int { kGram = 0, kGramFree = 1, kCareful = 2 };
@@ -53,10 +54,12 @@ enum Method : int { kGram = 0, kGramFree = 1, kCareful = 2 };
 struct Limits {
     index_t n_nonzero;  // at most this many atoms; at least 1, at most min(n_atoms, n_features)
     double tol;         // squared residual to stop at; negative for no tolerance
+    double alpha;       // penalty of the coefficients of the atoms before they were normalised (kLasso)
     Pursuit pursuit;
     Method method;
     bool narrow;  // kCareful: the signals are float32, and coefficients are rounded to float32
     bool masked;  // NaN stands for a missing entry
+    bool positive;  // coefficients are not negative
 };
 
 // Results of one chunk. `indices` and `values` are written without gaps, in the order of the signals.

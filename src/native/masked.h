@@ -68,6 +68,31 @@ inline void masked_columns(const Dictionary<T> &d, const Mask<T> &mask, index_t 
         }
 }
 
+// Whether the difference of two sums is too imprecise for the Gram row of atom k.
+template <class T>
+bool loses_digits(const Mask<T> &mask, index_t k) {
+    return mask.lists_missing && mask.stretch[k] * mask.stretch[k] * static_cast<T>(kShortKnown) > 1;
+}
+
+// The Gram row of atom k, summed over the known features.
+template <class T>
+void sum_known(const Dictionary<T> &d, const Mask<T> &mask, index_t k, T *atom, T *row) {
+    for (index_t f = 0; f < d.n_features; ++f) atom[f] = d.rows[k * d.n_features + f] * mask.known[f];
+    correlate(d, 1, atom, d.n_features, row);
+    for (index_t l = 0; l < d.stride; ++l) row[l] *= mask.stretch[k] * mask.stretch[l];
+}
+
+// The Gram row of atom k; `atom` is scratch.
+template <class T>
+void masked_row(const Dictionary<T> &d, const Mask<T> &mask, index_t k, T *atom, T *row) {
+    constexpr int panels = kBlockVectors / kTileVectors;
+    if (loses_digits(mask, k)) return sum_known(d, mask, k, atom, row);
+    index_t column = 0;
+    for (; column + panels * kPanelWidth<T> <= d.stride; column += panels * kPanelWidth<T>)
+        masked_columns<T, panels>(d, mask, k, column, row);
+    for (; column < d.stride; column += kPanelWidth<T>) masked_columns<T, 1>(d, mask, k, column, row);
+}
+
 template <class T, class Choice>
 struct MaskedMethod {
     using Signal = GramSignal<T>;
@@ -98,7 +123,8 @@ struct MaskedMethod {
             for (index_t w = 0; w < n; ++w) columns<1>(d, signals[working[w]], column, rows + w * d.stride);
         for (index_t w = 0; w < n; ++w) {
             const Signal &signal = signals[working[w]];
-            if (loses_digits(signal)) sum_known(d, signal, rows + w * d.stride);
+            const Mask<T> &mask = signal.support.mask;
+            if (loses_digits(mask, newest(signal))) sum_known(d, mask, newest(signal), atom, rows + w * d.stride);
             Coding<T, Choice> &coding = codings[working[w]];
             Choice choice;
             signal.advance(d, rows + w * d.stride, coding.a, coding.norms, choice);
@@ -108,22 +134,9 @@ struct MaskedMethod {
 
   private:
     static index_t newest(const Signal &signal) { return signal.support.atoms[signal.support.size - 1]; }
-    // Whether the difference of two sums is too imprecise for the newest atom.
-    static bool loses_digits(const Signal &signal) {
-        const Mask<T> &mask = signal.support.mask;
-        const T stretch = mask.stretch[newest(signal)];
-        return mask.lists_missing && stretch * stretch * static_cast<T>(kShortKnown) > 1;
-    }
     template <int N>
     static void columns(const Dictionary<T> &d, const Signal &signal, index_t column, T *row) {
         masked_columns<T, N>(d, signal.support.mask, newest(signal), column, row);
-    }
-    void sum_known(const Dictionary<T> &d, const Signal &signal, T *row) const {
-        const Mask<T> &mask = signal.support.mask;
-        const index_t k = newest(signal);
-        for (index_t f = 0; f < d.n_features; ++f) atom[f] = d.rows[k * d.n_features + f] * mask.known[f];
-        correlate(d, 1, atom, d.n_features, row);
-        for (index_t l = 0; l < d.stride; ++l) row[l] *= mask.stretch[k] * mask.stretch[l];
     }
 };
 

@@ -43,6 +43,12 @@ constexpr double kNothingLeftNarrow = 64 * Precision<float>::epsilon * Precision
 // How far the squared residual of the careful method may exceed the running one, relative to the squared norm of the
 // signal; for float32 signals, kNothingLeft<float> is that.
 constexpr double kTrustedShare = 100 * Precision<double>::epsilon;
+// Of atoms that one pass over the dictionary has seen, those are taken whose excess is at least this share of the best
+// one's (lasso).
+constexpr double kShareOfBest = 0.3;
+// Duality gap of the lasso, relative to the squared norm of the signal, above which a signal is doubtful.
+template <class T>
+constexpr double kTrustedGap = sizeof(T) == 4 ? 1e-5 : 1e-12;
 template <class T>
 constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
 

@@ -24,17 +24,13 @@ struct Mask {
     T stretch_of(index_t k) const { return stretch ? stretch[k] : T(1); }
 };
 
-// The chosen atoms are D_S = R Q with R lower triangular and the rows of Q orthonormal; the projection of the signal on
-// them is sum_j z_j q_j, so the coefficients solve c R = z.
+// The atoms chosen for one signal, and their coefficients.
 template <class T>
-struct Support {
+struct Chosen {
     index_t size;
-    index_t stride;       // of the rows of R
-    std::int32_t *atoms;  // in the order they were chosen
-    T *factor;            // rows of R, without the diagonal
-    T *inverse_diagonal;
-    T *projection;          // z
-    T *coefficients;        // of the unit-norm atoms, once solve() has run
+    index_t stride;         // of arrays with a number for each of them
+    std::int32_t *atoms;    // in the order they were chosen
+    T *coefficients;        // of the unit-norm atoms
     std::uint64_t *chosen;  // one bit per atom
     std::uint64_t *barred;  // one bit per atom; set for atoms that depend on those chosen
     bool any_barred;
@@ -42,12 +38,9 @@ struct Support {
     index_t n_words;
     Mask<T> mask;
 
-    Support(Arena &arena, index_t n_atoms, index_t limit)
+    Chosen(Arena &arena, index_t n_atoms, index_t limit)
         : size(0), stride(round_up(limit, kLanes<T>)), n_words((n_atoms + 63) / 64) {
         atoms = arena.take<std::int32_t>(limit);
-        factor = arena.take<T>(limit * stride);
-        inverse_diagonal = arena.take<T>(stride);
-        projection = arena.take<T>(stride);
         coefficients = arena.take<T>(stride);
         chosen = arena.take<std::uint64_t>(n_words);
         barred = arena.take<std::uint64_t>(n_words);
@@ -58,53 +51,38 @@ struct Support {
         for (index_t i = 0; i < n_words; ++i) chosen[i] = barred[i] = 0;
         any_barred = false;
     }
-    T *next_row() const { return factor + size * stride; }
     bool is_chosen(index_t k) const { return chosen[k / 64] >> (k % 64) & 1; }
     bool is_closed(index_t k) const { return (chosen[k / 64] | barred[k / 64]) >> (k % 64) & 1; }
     void bar(index_t k) {
         barred[k / 64] |= std::uint64_t(1) << (k % 64);
         any_barred = true;
     }
-    // Takes atom k; its row of R has been written to next_row().
-    void add(index_t k, T inverse_pivot, T z) {
+    void unbar() {
+        for (index_t i = 0; any_barred && i < n_words; ++i) barred[i] = 0;
+        any_barred = false;
+    }
+    void append(index_t k) {
         chosen[k / 64] |= std::uint64_t(1) << (k % 64);
         slot[k] = static_cast<std::int32_t>(size);
-        atoms[size] = static_cast<std::int32_t>(k);
-        inverse_diagonal[size] = inverse_pivot;
-        projection[size] = z;
-        ++size;
+        atoms[size++] = static_cast<std::int32_t>(k);
     }
-    // Drops the atoms taken after the first n.
-    void shorten(index_t n) {
-        for (; size > n; --size) chosen[atoms[size - 1] / 64] &= ~(std::uint64_t(1) << (atoms[size - 1] % 64));
-    }
-    // Takes back atoms that were dropped, up to the first n.
-    void restore(index_t n) {
-        for (; size < n; ++size) chosen[atoms[size] / 64] |= std::uint64_t(1) << (atoms[size] % 64);
-    }
-    void solve() {
-        for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
-        for (index_t i = size - 1; i >= 0; --i) {
-            const T c = coefficients[i] * inverse_diagonal[i];
-            coefficients[i] = c;
-            const T *row = factor + i * stride;
-            for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
+    // Takes out the atom at place j; those after it move up.
+    void erase(index_t j) {
+        chosen[atoms[j] / 64] &= ~(std::uint64_t(1) << (atoms[j] % 64));
+        --size;
+        for (; j < size; ++j) {
+            atoms[j] = atoms[j + 1];
+            coefficients[j] = coefficients[j + 1];
+            slot[atoms[j]] = static_cast<std::int32_t>(j);
         }
     }
-    // The same, in which every coefficient is rounded to the float32 that will be written before the others are
-    // computed: they make up for the rounding, as far as their atoms allow.
-    void solve_narrow(const Dictionary<T> &d, int exponent) {
-        for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
-        for (index_t i = size - 1; i >= 0; --i) {
-            const double norm = d.norms[atoms[i]] / static_cast<double>(mask.stretch_of(atoms[i]));
-            T c = coefficients[i] * inverse_diagonal[i];
-            const float written = static_cast<float>(__builtin_ldexp(static_cast<double>(c) / norm, exponent));
-            if (norm > 0 && __builtin_isfinite(written))
-                c = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
-            coefficients[i] = c;
-            const T *row = factor + i * stride;
-            for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
-        }
+    // Takes out the atom at place j; the last one takes its place.
+    void replace_by_last(index_t j) {
+        chosen[atoms[j] / 64] &= ~(std::uint64_t(1) << (atoms[j] % 64));
+        if (j == --size) return;
+        atoms[j] = atoms[size];
+        coefficients[j] = coefficients[size];
+        slot[atoms[j]] = static_cast<std::int32_t>(j);
     }
     // Whether the squared coefficients are so large that rounding errors matter.
     bool has_large_coefficients(double signal_energy) const {
@@ -125,6 +103,68 @@ struct Support {
         if (mask.known)
             for (index_t f = 0; f < d.n_features; ++f) residual[f] *= static_cast<double>(mask.known[f]);
         return squared_norm(d.n_features, residual);
+    }
+};
+
+// The chosen atoms are D_S = R Q with R lower triangular and the rows of Q orthonormal; the projection of the signal on
+// them is sum_j z_j q_j, so the coefficients solve c R = z.
+template <class T>
+struct Support : Chosen<T> {
+    using Chosen<T>::size;
+    using Chosen<T>::stride;
+    using Chosen<T>::atoms;
+    using Chosen<T>::coefficients;
+    using Chosen<T>::chosen;
+    using Chosen<T>::mask;
+    T *factor;  // rows of R, without the diagonal
+    T *inverse_diagonal;
+    T *projection;  // z
+
+    Support(Arena &arena, index_t n_atoms, index_t limit) : Chosen<T>(arena, n_atoms, limit) {
+        factor = arena.take<T>(limit * stride);
+        inverse_diagonal = arena.take<T>(stride);
+        projection = arena.take<T>(stride);
+    }
+    T *next_row() const { return factor + size * stride; }
+    // Takes atom k; its row of R has been written to next_row().
+    void add(index_t k, T inverse_pivot, T z) {
+        inverse_diagonal[size] = inverse_pivot;
+        projection[size] = z;
+        this->append(k);
+    }
+    // Drops the atoms taken after the first n.
+    void shorten(index_t n) {
+        for (; size > n; --size) chosen[atoms[size - 1] / 64] &= ~(std::uint64_t(1) << (atoms[size - 1] % 64));
+    }
+    // Takes back atoms that were dropped, up to the first n.
+    void restore(index_t n) {
+        for (; size < n; ++size) chosen[atoms[size] / 64] |= std::uint64_t(1) << (atoms[size] % 64);
+    }
+    // Solves c R = z for c.
+    void solve_for(const T *z, T *c) const {
+        for (index_t j = 0; j < size; ++j) c[j] = z[j];
+        for (index_t i = size - 1; i >= 0; --i) {
+            c[i] *= inverse_diagonal[i];
+            const T ci = c[i];
+            const T *row = factor + i * stride;
+            for (index_t j = 0; j < i; ++j) c[j] -= ci * row[j];
+        }
+    }
+    void solve() { solve_for(projection, coefficients); }
+    // The same, in which every coefficient is rounded to the float32 that will be written before the others are
+    // computed: they make up for the rounding, as far as their atoms allow.
+    void solve_narrow(const Dictionary<T> &d, int exponent) {
+        for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
+        for (index_t i = size - 1; i >= 0; --i) {
+            const double norm = d.norms[atoms[i]] / static_cast<double>(mask.stretch_of(atoms[i]));
+            T c = coefficients[i] * inverse_diagonal[i];
+            const float written = static_cast<float>(__builtin_ldexp(static_cast<double>(c) / norm, exponent));
+            if (norm > 0 && __builtin_isfinite(written))
+                c = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+            coefficients[i] = c;
+            const T *row = factor + i * stride;
+            for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
+        }
     }
 };
 
@@ -156,7 +196,7 @@ struct Stop {
 // Writes the codes of one signal, sorted by atom; returns how many, and whether all of them fit the number type, or
 // float32 if they are narrow.
 template <class T>
-index_t write_codes(const Support<T> &s, const Dictionary<T> &d, int exponent, bool narrow, std::int32_t *indices,
+index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bool narrow, std::int32_t *indices,
                     T *values, bool *fits) {
     index_t n = 0;
     *fits = true;

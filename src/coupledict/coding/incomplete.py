@@ -17,7 +17,7 @@ from ..foundation.arrays import Array
 from ..kernels import _native
 from .coder import Coder, Scratch
 from .filling import Filler
-from .greedy import GRAM_BUDGET_BYTES, GreedyCoder, gram_pays
+from .kernel import GRAM_BUDGET_BYTES, KernelCoder, gram_pays
 from .recipe import Recipe
 from .results import ChunkCodes, Coded
 
@@ -25,19 +25,20 @@ MAX_VIEWS = 16  # with more views, there are too many sets of them to give each 
 
 
 class IncompleteCoder(Coder):
-    """OMP and OLS over the known entries of each sample.
+    """OMP, OLS and the lasso over the known entries of each sample.
 
     How a sample is coded depends on the sample and the recipe alone, not on the other samples of its chunk.
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self._masked = masked = GreedyCoder(recipe, 1, masked=True)
+        self._masked = masked = KernelCoder(recipe, 1, masked=True)
         self.n_atoms, self.dtype, self.groups, self.tol = masked.n_atoms, masked.dtype, masked.groups, masked.tol
         self.n_nonzero, self.typical_nonzero = masked.n_nonzero, masked.typical_nonzero
         self.multiply_adds, self.whole_blocks = masked.multiply_adds, masked.whole_blocks
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
         # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
-        self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=self.n_nonzero))
+        n_nonzero = None if recipe.rule.pursuit == "lasso" else self.n_nonzero
+        self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=n_nonzero))
         self._coders: dict[tuple[int, ...], Coder] = {}
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
@@ -114,5 +115,5 @@ class IncompleteCoder(Coder):
         """
         coder = self._coders.get(present)
         if coder is None:
-            coder = self._coders[present] = GreedyCoder(self._part(present, self._recipe.n_samples), 1)
+            coder = self._coders[present] = KernelCoder(self._part(present, self._recipe.n_samples), 1)
         return coder

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ..parallel.cancel import CancelToken
 from .coder import Coder
 from .filling import Filler
-from .greedy import GreedyCoder
 from .incomplete import IncompleteCoder
-from .lasso import LassoCoder
+from .kernel import KernelCoder
 from .preparing import FilledSamples, Teacher, WholeSamples
 from .recipe import Recipe
 
@@ -15,12 +14,10 @@ from .recipe import Recipe
 def make_coder(recipe: Recipe, n_jobs: int, cancel: CancelToken | None = None) -> Coder:
     """Return the coder of a recipe; its preparation uses `n_jobs` threads."""
     coder: Coder
-    if recipe.rule.pursuit == "lasso":
-        coder = LassoCoder(recipe)
-    elif recipe.missing:
+    if recipe.missing:
         coder = IncompleteCoder(recipe)
     else:
-        coder = GreedyCoder(recipe, n_jobs, cancel)
+        coder = KernelCoder(recipe, n_jobs, cancel)
     if recipe.filled_by is not None:
         coder.preparation = FilledSamples(make_coder(recipe.filled_by, n_jobs, cancel))
     elif recipe.whole_only:

@@ -66,8 +66,6 @@ class CodingRule:
             check_truth(positive_code, "positive_code"),
         )
         if pursuit != "lasso":
-            if rule.positive:
-                raise ValueError(f"positive_code=True is not offered with pursuit={pursuit!r} yet; use 'lasso'.")
             if alpha is not None:
                 raise ValueError(f"alpha is the penalty of pursuit='lasso'; it has no meaning for {pursuit!r}.")
             if coupling == "support" and pursuit == "ols":

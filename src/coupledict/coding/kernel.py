@@ -1,4 +1,4 @@
-"""Greedy coding by the kernels: OMP, OLS and simultaneous OMP."""
+"""Coding by the kernels: OMP, OLS, simultaneous OMP and the lasso, with coefficients of both signs or of one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..foundation.arrays import Array
 from ..kernels import _native
@@ -23,11 +24,12 @@ GRAM_BUDGET_BYTES = 1 << 30
 # With the Gram matrix, a step updates K numbers for each atom before it. Where those of a sample leave the caches, an
 # update takes as long as this many multiply-adds of a matrix product.
 STREAMED_UPDATE, CACHED_BYTES = 8, 1 << 18
+FIRST_ROOM, ROOM_GROWTH = 64, 4  # nonzeros that there is room for, for the lasso
 LARGE_DICTIONARY = 1 << 20  # K times features; without a Gram matrix, samples then share matrix products
 
 
-class GreedyCoder(Coder):
-    """OMP, OLS and simultaneous OMP by the kernels; made by :func:`coupledict.coding.making.make_coder`.
+class KernelCoder(Coder):
+    """OMP, OLS, simultaneous OMP and the lasso by the kernels; made by :func:`coupledict.coding.making.make_coder`.
 
     The Gram matrix is computed where that saves time: not for a few samples, not for one atom per sample, and not where
     it would take more than GRAM_BUDGET_BYTES. Without it, each step of a sample takes a product of the dictionary with
@@ -36,6 +38,9 @@ class GreedyCoder(Coder):
     A sample is coded fast first. If atoms are so close to dependent that rounding errors matter, the kernel leaves
     it in doubt, and it is coded again in float64 by a careful method. Whether that happens depends on the sample and
     the dictionaries alone.
+
+    The lasso has no limit on the number of nonzeros, but outputs and scratch memory have one. A sample that needs more
+    room than there is, is coded again with more; that does not change its code.
 
     With `masked`, NaN stands for a missing entry, and each sample is coded as if it had its known entries alone.
     """
@@ -52,19 +57,21 @@ class GreedyCoder(Coder):
         self.n_atoms, widths = recipe.n_atoms, [d.shape[1] for d in dictionaries]
         # An atom is orthogonalised within its group, so no group can use more atoms than it has features.
         most = min([self.n_atoms, *(sum(widths[v] for v in group) for group in self.groups)])
-        n_nonzero = rule.n_nonzero
+        n_nonzero, unlimited = rule.n_nonzero, rule.tol is not None or rule.pursuit == "lasso"
         if n_nonzero is None:
-            n_nonzero = most if rule.tol is not None else max(1, sum(widths) // 10)
+            n_nonzero = most if unlimited else max(1, sum(widths) // 10)
         self.n_nonzero = min(n_nonzero, most)
-        self.typical_nonzero = self.n_nonzero if rule.tol is None else min(self.n_nonzero, TYPICAL_NONZERO)
+        self.typical_nonzero = min(self.n_nonzero, TYPICAL_NONZERO) if unlimited else self.n_nonzero
+        self._room = min(self.n_nonzero, FIRST_ROOM) if rule.pursuit == "lasso" else self.n_nonzero
         self._unlimited = n_nonzero >= most
         self.tol, self.dtype = rule.tol, dtype
         self._kernel_tol = -1.0 if rule.tol is None else rule.tol / self._top_weight
-        self._ols = rule.pursuit == "ols"
+        self._kernel_alpha = 0.0 if rule.alpha is None else rule.alpha / self._top_weight
         fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
         with_gram = fits and gram_pays(recipe, self.typical_nonzero)
         large = self.n_atoms * sum(widths) >= LARGE_DICTIONARY
-        self.whole_blocks = rule.coupling == "code" and not with_gram and (large or not fits)
+        together = rule.coupling == "code" and rule.pursuit != "lasso" and not rule.positive
+        self.whole_blocks = together and not with_gram and (large or not fits)
         self._recipe = recipe
         self._careful: list[_native.Plan] | None = None
         self._plans = self._make_plans(dtype)
@@ -77,31 +84,61 @@ class GreedyCoder(Coder):
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples by one call of a kernel, which releases the GIL and uses one thread."""
-        codes = self._run(self._plans, views, scratch)
+        codes = self._run(self._plans, views, scratch, self._room)
+        codes = self._with_room(codes, views, scratch, careful=False)
         doubtful = np.flatnonzero(scratch.status == _native.DOUBTFUL)
         if doubtful.size and not scratch.cancel.cancelled:
-            chosen = [np.ascontiguousarray(view[doubtful], np.float64) for view in views]
-            energy, status = np.empty(doubtful.size), np.empty(doubtful.size, np.uint8)
-            again = self._run(
-                self._careful_plans(), chosen, Scratch(scratch.workspace, scratch.cancel, energy, status), careful=True
-            )
-            scratch.energy[doubtful], scratch.status[doubtful] = energy, status
-            codes = codes.filled(doubtful, again)
+            codes = self._run_again(doubtful, codes, views, scratch, self._room, careful=True)
+            codes = self._with_room(codes, views, scratch, careful=True)
         with np.errstate(over="ignore"):  # an energy that overflows is infinite, and thus above any tol
             np.multiply(scratch.energy, self._top_weight, out=scratch.energy)
         return codes
 
+    def _with_room(self, codes: ChunkCodes, views: list[Array], scratch: Scratch, *, careful: bool) -> ChunkCodes:
+        """Return the codes with those of samples that there was no room for."""
+        room = self._room
+        while not scratch.cancel.cancelled and (rows := np.flatnonzero(scratch.status == _native.FULL)).size:
+            room = min(room * ROOM_GROWTH, self.n_nonzero)
+            codes = self._run_again(rows, codes, views, scratch, room, careful=careful)
+        return codes
+
+    def _run_again(
+        self,
+        rows: npt.NDArray[np.int64],
+        codes: ChunkCodes,
+        views: list[Array],
+        scratch: Scratch,
+        room: int,
+        *,
+        careful: bool,
+    ) -> ChunkCodes:
+        """Return the codes with those of some samples, which have none yet."""
+        dtype = np.dtype(np.float64) if careful else self.dtype
+        chosen = [np.ascontiguousarray(view[rows], dtype) for view in views]
+        own = Scratch(scratch.workspace, scratch.cancel, np.empty(rows.size), np.empty(rows.size, np.uint8))
+        again = self._run(self._careful_plans() if careful else self._plans, chosen, own, room, careful=careful)
+        scratch.energy[rows], scratch.status[rows] = own.energy, own.status
+        return codes.filled(rows, again)
+
     def _run(
-        self, plans: Sequence[_native.Plan], views: list[Array], scratch: Scratch, *, careful: bool = False
+        self,
+        plans: Sequence[_native.Plan],
+        views: list[Array],
+        scratch: Scratch,
+        room: int,
+        *,
+        careful: bool = False,
     ) -> ChunkCodes:
         n = views[0].shape[0]
         dtype = np.dtype(np.float64) if careful else self.dtype
         counts = np.empty(n, np.int32)
-        indices = np.empty(n * self.n_nonzero, np.int32)
-        values = [np.empty(n * self.n_nonzero, dtype) for _ in self.groups]
+        indices = np.empty(n * room, np.int32)
+        values = [np.empty(n * room, dtype) for _ in self.groups]
+        rule = self._recipe.rule
         common: Any = {
-            "n_nonzero": self.n_nonzero,
+            "n_nonzero": room,
             "tol": self._kernel_tol,
+            "positive": rule.positive,
             "careful": careful,
             "narrow": self.dtype == np.float32,
             "workspace": scratch.workspace,
@@ -115,7 +152,8 @@ class GreedyCoder(Coder):
             written = plans[0].encode(
                 views,
                 self.scales,
-                ols=self._ols,
+                pursuit=rule.pursuit,
+                alpha=self._kernel_alpha,
                 gram_free=self.whole_blocks,
                 masked=self._masked,
                 values=values[0],

@@ -1,0 +1,355 @@
+// Codes with constraints: non-negative pursuits, and the lasso.
+//
+// All of them are one method, that of active sets: atoms enter one by one; the coefficients of the chosen ones solve
+// linear equations; and where a solution has a wrong sign, the coefficients go towards it until the first of them is 0,
+// and that atom leaves. (C. L. Lawson and R. J. Hanson, "Solving Least Squares Problems", 1974, chapter 23.)
+#pragma once
+#include "block.h"
+#include "inverse_set.h"
+#include "orthogonal_set.h"
+
+namespace coupledict::COUPLEDICT_LEVEL {
+namespace {
+
+// How the next atom is chosen: `see` looks at the correlations a of the residual, with the remaining norms (OLS) or the
+// penalties (lasso) as `extra`. `heard` tells whether an atom is worth taking, `gradient` how the squared error, halved
+// and with the penalties, falls with its coefficient.
+
+// Non-negative orthogonal matching pursuit: the largest a.
+template <class T>
+struct PositiveCorrelation : LargestCorrelation<T> {
+    static constexpr bool kNeedsExtra = false, kLasso = false;
+    void see(int v, vec<T> a, vec<T>, index_t column) { this->take(v % 2, a, column); }
+    static double score(double a, double) { return a; }
+    static bool heard(double a, double, double noise) { return a > noise; }
+    static T gradient(T a, const T *, index_t, T) { return a; }
+};
+
+// Non-negative orthogonal least squares: the largest decrease of the squared residual by a positive coefficient.
+template <class T, Method M>
+struct PositiveFall : LargestFall<T, M> {
+    static constexpr bool kNeedsExtra = true, kLasso = false;
+    using Base = LargestFall<T, M>;
+    void see(int v, vec<T> a, vec<T> norm, index_t column) { Base::see(v, a > vec<T>{} ? a : vec<T>{}, norm, column); }
+    static double score(double a, double norm) { return a > 0 && norm > Base::kLeastNorm ? a * a / norm : 0; }
+    static bool heard(double a, double, double noise) { return a > noise; }
+    static T gradient(T a, const T *, index_t, T) { return a; }
+    static void fill_norms(const Dictionary<T> &d, const Mask<T> &mask, T *norms) {
+        for (index_t k = 0; k < d.stride; ++k)
+            norms[k] = k < d.n_atoms && d.norms[k] > 0 && mask.stretch_of(k) > 0 ? T(1) : T(0);
+    }
+};
+
+// The lasso: the largest excess of |a|, or of a, over the penalty.
+template <class T, bool Positive>
+struct LargestExcess : LargestCorrelation<T> {
+    static constexpr bool kNeedsExtra = true, kLasso = true;
+    void see(int v, vec<T> a, vec<T> penalty, index_t column) {
+        this->take(v % 2, (Positive ? a : absolute<T>(a)) - penalty, column);
+    }
+    static double score(double a, double penalty) { return (Positive ? a : __builtin_fabs(a)) - penalty; }
+    static bool heard(double a, double penalty, double noise) { return score(a, penalty) > noise; }
+    static T gradient(T a, const T *penalties, index_t k, T sign) { return a - sign * penalties[k]; }
+};
+
+template <class T, class Choice, bool Masked, template <class, class, bool> class SetOf>
+class ConstrainedEncoder {
+    using Set = SetOf<T, Choice, Masked>;
+    static constexpr bool kCareful = Set::kCareful;
+
+  public:
+    ConstrainedEncoder(Arena &arena, const Dictionary<T> &d, const Limits &limits)
+        : d_(d), limits_(limits), block_(arena, d, 384 << 10, 8), set_(arena, d, limits) {
+        residual_ = arena.take<double>(d.n_features);
+        a_ = arena.take<T>(d.stride);
+        extra_ = arena.take<T>(Choice::kNeedsExtra ? d.stride : 0);
+        features_ = arena.take<std::int32_t>(Masked ? d.n_features : 0);
+    }
+
+    void run(index_t n, index_t n_views, const View<T> *views, const int *stop, Writer<T> &writer) {
+        for (index_t start = 0; start < n; start += block_.size) {
+            const index_t rows = n - start < block_.size ? n - start : block_.size;
+            block_.read(d_, n_views, views, start, rows);
+            for (index_t i = 0; i < rows; ++i) {
+                if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
+                const Status status = settled(block_.arrivals[i], Choice::kLasso ? -1 : limits_.tol);
+                if (status == kLimit)
+                    code(start + i, i, stop, writer);
+                else
+                    writer.skip(start + i, block_.arrivals[i], status);
+            }
+        }
+    }
+
+  private:
+    void code(index_t row, index_t i, const int *stop, Writer<T> &writer) {
+        const Arrival &arrival = block_.arrivals[i];
+        x_ = block_.x + i * d_.n_features;
+        b_ = block_.a + i * d_.stride;
+        energy_ = signal_energy_ = arrival.energy;
+        noise_ = noise_share<T>(arrival.n_known) * __builtin_sqrt(arrival.energy);
+        tol_ = limits_.tol < 0 ? -1 : __builtin_ldexp(limits_.tol, -2 * arrival.exponent);
+        most_ = arrival.n_known < limits_.n_nonzero ? arrival.n_known : limits_.n_nonzero;
+        set_.start();
+        set_.chosen().mask = block_.mask(d_, i, features_);
+        prepare_extra(arrival.exponent);
+        Status status = pursue(stop);
+        if (kCareful && status != kFull) round_off(arrival.exponent);
+        if (!kCareful && status != kFull && !is_trusted()) status = kDoubtful;
+        if (status == kDoubtful || status == kFull)
+            writer.skip(row, arrival, status);
+        else
+            writer.write(row, arrival, set_.chosen(), status, energy_);
+    }
+
+    // Remaining norms, or penalties of the unit atoms; zero atoms have infinite ones.
+    void prepare_extra(int exponent) {
+        const Mask<T> &mask = set_.chosen().mask;
+        if constexpr (Choice::kNeedsNorms) {
+            Choice::fill_norms(d_, mask, extra_);
+        } else if constexpr (Choice::kLasso) {
+            const bool ordinary = !Masked && exponent == 0;
+            if (ordinary && extra_is_made_) return;
+            extra_is_made_ = ordinary;
+            least_penalty_ = __builtin_inf();
+            const double alpha = __builtin_ldexp(limits_.alpha, -exponent);
+            for (index_t k = 0; k < d_.stride; ++k) {
+                const bool open = k < d_.n_atoms && d_.norms[k] > 0 && mask.stretch_of(k) > 0;
+                extra_[k] = open ? static_cast<T>(alpha * static_cast<double>(mask.stretch_of(k)) / d_.norms[k])
+                                 : static_cast<T>(__builtin_inf());
+                if (static_cast<double>(extra_[k]) < least_penalty_) least_penalty_ = static_cast<double>(extra_[k]);
+            }
+        }
+    }
+
+    // Takes atoms until the code is done.
+    Status pursue(const int *stop) {
+        Chosen<T> &chosen = set_.chosen();
+        const index_t most_steps = (kCareful ? 50 : 4) * (most_ + 16);
+        const index_t room = d_.n_atoms < d_.n_features ? d_.n_atoms : d_.n_features;
+        observe();
+        for (index_t steps = 0;; ++steps) {
+            if constexpr (!Choice::kLasso) {
+                if (reached()) return kTolerance;
+                if (chosen.size == most_) return kLimit;
+            }
+            const index_t k = choose();
+            if (k < 0 || chosen.is_chosen(k) || !Choice::heard(now(k), extra(k), noise_))
+                return chosen.any_barred ? kDependent : kExhausted;
+            if (hears_shut()) return kDoubtful;
+            if (chosen.size == most_ && limits_.n_nonzero < room) return kFull;
+            if (steps >= most_steps || __atomic_load_n(stop, __ATOMIC_RELAXED)) return kCareful ? kLimit : kDoubtful;
+            const T sign = a_now_[k] > 0 ? T(1) : T(-1);
+            if (chosen.size == limits_.n_nonzero || !set_.enter(d_, k, sign, x_, a_now_, extra_)) {
+                if (!kCareful) return kDoubtful;
+                if (!(Choice::kLasso && chosen.size > 0 && exchange(k, sign))) {
+                    chosen.bar(k);
+                    continue;
+                }
+            }
+            if (!make_feasible()) {
+                if (!kCareful) return kDoubtful;
+                chosen.bar(k);
+                continue;
+            }
+            if constexpr (!kCareful && !Masked && Choice::kLasso)
+                if (d_.gram && !enter_more(static_cast<T>(kShareOfBest * Choice::score(now(k), extra(k)))))
+                    return kDoubtful;
+            observe();
+        }
+    }
+
+    // Takes more atoms that the last choice has seen, where their excess is still above `least`: each saves a pass over
+    // all atoms. Which atoms the lasso tries first does not change its solution. False where rounding errors matter.
+    bool enter_more(T least) {
+        const Chosen<T> &chosen = set_.chosen();
+        index_t columns[2 * kLanes<T>];
+        if (static_cast<double>(least) < noise_) least = static_cast<T>(noise_);
+        const index_t n = choice_.list(least, columns);
+        for (index_t i = 1; i < n && chosen.size < most_; ++i) {
+            const index_t k = columns[i];
+            if (chosen.is_chosen(k)) continue;
+            const T a = set_.correlation(d_, b_, k), sign = a > 0 ? T(1) : T(-1);
+            if (!(Choice::score(static_cast<double>(a), extra(k)) > static_cast<double>(least))) continue;
+            const T gradient = Choice::gradient(a, extra_, k, sign);
+            if (!set_.enter(d_, k, sign, x_, nullptr, extra_, gradient) || !make_feasible()) return false;
+        }
+        return true;
+    }
+
+    // Moves the coefficients to the solution of the equations; atoms whose coefficient becomes 0 leave. False if the
+    // newest one leaves at once.
+    bool make_feasible() {
+        Chosen<T> &chosen = set_.chosen();
+        for (bool first_time = true;;) {
+            index_t first = -1;
+            T step = 2;
+            for (index_t j = 0; j < chosen.size; ++j) {
+                if (set_.target[j] * set_.signs[j] > 0) continue;
+                const T c = chosen.coefficients[j], own = c == 0 ? T(0) : c / (c - set_.target[j]);
+                if (!(own >= step)) step = own, first = j;
+            }
+            if (first < 0) break;
+            for (index_t j = 0; j < chosen.size; ++j)
+                chosen.coefficients[j] += step * (set_.target[j] - chosen.coefficients[j]);
+            chosen.coefficients[first] = 0;
+            set_.leave(d_, first, extra_);
+            if (first_time && step == 0) return false;
+            first_time = false;
+            if constexpr (kCareful) chosen.unbar();
+        }
+        for (index_t j = 0; j < chosen.size; ++j) chosen.coefficients[j] = set_.target[j];
+        return true;
+    }
+
+    // Computes the correlations of the residual, its squared norm, and the next choice.
+    void observe() {
+        Choice choice;
+        const auto seen = [&](int v, vec<T> a, index_t column) {
+            choice.see(v, a, Choice::kNeedsExtra ? load(extra_ + column) : vec<T>{}, column);
+        };
+        Chosen<T> &chosen = set_.chosen();
+        if (chosen.size == 0 && !kCareful) {
+            a_now_ = b_;
+            energy_ = signal_energy_;
+            for (index_t i = 0; i < d_.stride; i += kPanelWidth<T>)
+                for (int v = 0; v < kTileVectors; ++v) seen(v, load(b_ + i + v * kLanes<T>), i + v * kLanes<T>);
+        } else {
+            a_now_ = a_;
+            energy_ = set_.correlate_rest(d_, x_, signal_energy_, b_, a_, extra_, residual_, seen);
+        }
+        choice_ = choice;
+    }
+
+    double now(index_t k) const { return static_cast<double>(a_now_[k]); }
+    double extra(index_t k) const { return Choice::kNeedsExtra ? static_cast<double>(extra_[k]) : 0; }
+
+    index_t choose() const {
+        if constexpr (!kCareful) return choice_.winner();
+        const double nothing = limits_.narrow ? kNothingLeftNarrow : kNothingLeft<T>;
+        if (!Choice::kLasso && energy_ <= nothing * signal_energy_) return -1;
+        index_t best = -1;
+        double top = 0;
+        for (index_t k = 0; k < d_.n_atoms; ++k) {
+            const double score = set_.chosen().is_closed(k) ? 0 : Choice::score(now(k), extra(k));
+            if (score > top) top = score, best = k;
+        }
+        return best;
+    }
+
+    // Whether a fast method hears an atom that was not chosen, but has too little left to be compared (OLS).
+    bool hears_shut() const {
+        if constexpr (!kCareful && Choice::kNeedsNorms) {
+            if (!choice_.hears_shut(noise_)) return false;
+            for (index_t k = 0; k < d_.n_atoms; ++k)
+                if (extra(k) <= Choice::kLeastNorm && Choice::heard(now(k), 0, noise_) && !set_.chosen().is_chosen(k))
+                    return true;
+        }
+        return false;
+    }
+
+    // Whether the squared residual is at most tol; close to it, the residual itself is computed.
+    bool reached() {
+        const double doubt = 8 * kEnergyBand<T> * signal_energy_;
+        if (tol_ < 0 || energy_ > tol_ + doubt) return false;
+        if (energy_ >= tol_ - doubt) energy_ = set_.chosen().residual_energy(d_, x_, residual_);
+        return energy_ <= tol_;
+    }
+
+    // For the lasso, an atom that depends on the chosen ones but has a smaller penalty, taken with its share of them.
+    bool exchange(index_t k, T sign) {
+        if constexpr (kCareful) {
+            Chosen<T> &chosen = set_.chosen();
+            const index_t out = set_.exchange(d_, k, sign);
+            if (out < 0) return false;
+            set_.leave(d_, out, extra_);
+            if (!set_.enter(d_, k, sign, x_, a_now_, extra_)) return false;
+            chosen.coefficients[chosen.size - 1] = set_.given();
+            return true;
+        }
+        return false;
+    }
+
+    // Whether a fast method may keep its result.
+    bool is_trusted() const {
+        if (set_.chosen().has_large_coefficients(signal_energy_)) return false;
+        if constexpr (Choice::kLasso) return gap() <= kTrustedGap<T> * signal_energy_;
+        return true;
+    }
+
+    // The duality gap: of all correlations that exceed their penalty, none does so by more than the choice has seen.
+    double gap() const {
+        const Chosen<T> &chosen = set_.chosen();
+        const index_t k = choice_.winner();
+        const double excess = k < 0 ? 0 : Choice::score(now(k), extra(k));
+        const double shrink = excess > 0 ? least_penalty_ / (least_penalty_ + excess) : 1;
+        double sum = 0.5 * energy_ * (1 - shrink) * (1 - shrink);
+        for (index_t j = 0; j < chosen.size; ++j) {
+            const double c = static_cast<double>(chosen.coefficients[j]);
+            sum += __builtin_fabs(c) * extra(chosen.atoms[j]) - shrink * c * now(chosen.atoms[j]);
+        }
+        return sum;
+    }
+
+    // Rounds the coefficients of the careful method as they will be written, and computes the squared residual from
+    // them. A code that is worse than none is dropped.
+    void round_off(int exponent) {
+        Chosen<T> &chosen = set_.chosen();
+        double penalty = 0;
+        for (index_t j = 0; j < chosen.size; ++j) {
+            const index_t k = chosen.atoms[j];
+            const double norm = d_.norms[k] / static_cast<double>(chosen.mask.stretch_of(k));
+            const double c = static_cast<double>(chosen.coefficients[j]);
+            const float written = static_cast<float>(__builtin_ldexp(c / norm, exponent));
+            if (limits_.narrow && __builtin_isfinite(written))
+                chosen.coefficients[j] =
+                    static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+            if (Choice::kLasso) penalty += __builtin_fabs(static_cast<double>(chosen.coefficients[j])) * extra(k);
+        }
+        energy_ = chosen.residual_energy(d_, x_, residual_);
+        if (!(energy_ + 2 * penalty <= signal_energy_)) {
+            chosen.clear();
+            energy_ = signal_energy_;
+        }
+    }
+
+    const Dictionary<T> &d_;
+    const Limits &limits_;
+    Block<T, Masked> block_;
+    mutable Set set_;
+    double *residual_;
+    T *a_, *extra_;
+    std::int32_t *features_;
+    // Of the signal at work:
+    const T *x_ = nullptr, *b_ = nullptr, *a_now_ = nullptr;
+    Choice choice_;
+    double signal_energy_ = 0, energy_ = 0, noise_ = 0, tol_ = -1, least_penalty_ = 0;
+    index_t most_ = 0;
+    bool extra_is_made_ = false;
+};
+
+// Calls `with` with a null pointer to the encoder that the limits ask for.
+template <class T, class Choice, class FreeChoice, class With>
+index_t with_constrained(const Limits &limits, With &&with) {
+    if constexpr (sizeof(T) == 8)
+        if (limits.method == kCareful)
+            return limits.masked
+                       ? with(static_cast<ConstrainedEncoder<T, FreeChoice, true, OrthogonalSet> *>(nullptr))
+                       : with(static_cast<ConstrainedEncoder<T, FreeChoice, false, OrthogonalSet> *>(nullptr));
+    return limits.masked ? with(static_cast<ConstrainedEncoder<T, Choice, true, InverseSet> *>(nullptr))
+                         : with(static_cast<ConstrainedEncoder<T, Choice, false, InverseSet> *>(nullptr));
+}
+
+template <class T, class With>
+index_t choose_constrained(const Limits &limits, With &&with) {
+    using Omp = PositiveCorrelation<T>;
+    using Ols = PositiveFall<T, kGram>;
+    using FreeOls = PositiveFall<T, kGramFree>;
+    if (limits.pursuit == kOmp) return with_constrained<T, Omp, Omp>(limits, with);
+    if (limits.pursuit == kOls) return with_constrained<T, Ols, FreeOls>(limits, with);
+    if (limits.positive) return with_constrained<T, LargestExcess<T, true>, LargestExcess<T, true>>(limits, with);
+    return with_constrained<T, LargestExcess<T, false>, LargestExcess<T, false>>(limits, with);
+}
+
+}  // namespace
+}  // namespace coupledict::COUPLEDICT_LEVEL
