@@ -18,10 +18,13 @@ from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDict
 from coupledict.coding.results import Sums
 from coupledict.coding.rule import CodingRule
 from coupledict.data import blocks
+from coupledict.data.memory import InMemory
 from coupledict.files.state import ModelState
-from coupledict.learning import updates
+from coupledict.kernels import _native
+from coupledict.learning import engine, updates
 from coupledict.learning.atoms import AtomGroup
 from coupledict.learning.settings import LearningSettings
+from coupledict.parallel.jobs import Threads
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
 MARKS = {1: [True], 2: [True, False], 3: [False, True, True]}
@@ -163,6 +166,33 @@ def test_atoms_that_move_on_stay_positive(rng):
     np.testing.assert_allclose(new.atoms[1:], far[1:] / norms(far[1:])[:, None], atol=1e-12)
     np.testing.assert_array_equal(new.atoms[0], old.atoms[0])
     assert negative(split(new)) == [False, True]
+
+
+def test_the_loop_tells_the_update_of_positive_codes(Xs, monkeypatch):
+    told, apply = [], updates.Sequential.apply
+
+    def listen(self, *arguments, **options):
+        told.append(options["positive_code"])
+        return apply(self, *arguments, **options)
+
+    monkeypatch.setattr(updates.Sequential, "apply", listen)
+    for positive in (False, True):
+        rule = CodingRule(2, positive=positive)
+        settings = LearningSettings.checked(n_components=12, rule=rule, update="sequential", random_state=0)
+        engine.fit(InMemory(Xs), settings, Threads(1))
+    assert told == [False, True]
+
+
+def test_the_kernels_refuse_signs_that_do_not_fit_the_views():
+    def sweep(positive):
+        _native.sweep(
+            np.array([0, 2, 3]), np.ones(2), positive, True, 0, 0, 1,
+            np.ones((1, 1)), np.ones((1, 3)), np.ones((1, 3)), "",
+        )  # fmt: skip
+
+    sweep(np.ones(2, bool))
+    with pytest.raises(ValueError, match="one sign for each view"):
+        sweep(np.ones(1, bool))
 
 
 # Whole fits
