@@ -342,18 +342,17 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
     def _from_state(cls, state: ModelState) -> Self:
         separator = make_estimator(cls, state.parameters)
         n_stains = separator.n_stains
-        colours, white, top = (state.tensors[name] for name in ("stain_matrix", "white", "max_density"))
-        for name, array, shape in (
-            ("colours", colours, (n_stains, 3)),
-            ("white", white, (3,)),
-            ("top", top, (n_stains,)),
-        ):
-            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all() or array.min() < 0:
-                raise ValueError(f"its {name} are not {shape} numbers of at least 0")
+        shapes = {"stain_matrix": (n_stains, 3), "white": (3,), "max_density": (n_stains,)}
+        for name, shape in shapes.items():
+            array = state.tensors[name]
+            fits = array.shape == shape and array.dtype == np.float64
+            if not fits or not ((array >= 0) & (array <= MOST_DENSITY)).all():
+                raise ValueError(f"its {name} is not {shape} numbers from 0 to {MOST_DENSITY:g}")
+        colours, white, top = (state.tensors[name] for name in shapes)
         if np.abs(np.linalg.norm(colours, axis=1) - 1).max() > 1e-6:
             raise ValueError("its stains are not of norm 1")
-        if white.min() <= DARKEST or white.max() > 1 or top.max() > MOST_DENSITY:
-            raise ValueError("its white or its densities are out of range")
+        if white.min() <= DARKEST or white.max() > 1:
+            raise ValueError("its white is not a share of the range")
         found = state.facts["found"]
         if not isinstance(found, list) or len(found) != n_stains or not all(isinstance(flag, bool) for flag in found):
             raise ValueError("it does not tell which stains were found")
