@@ -7,7 +7,7 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing bench-scaling \
-	sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
+	bench-nonnegative sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
@@ -20,6 +20,7 @@ help:
 	@echo "make bench-images     fusion, super-resolution and inpainting beside their rivals"
 	@echo "make bench-recognition   classification, matching and speech beside their rivals"
 	@echo "make bench-missing    missing entries and views: coding, learning, prediction, imputation, recognition"
+	@echo "make bench-nonnegative   the lasso, non-negative codes and atoms: coding, learning, stains, unmixing"
 	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
 	@echo "make docs      build the documentation (output/docs)"
 	@echo "make torture   prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour"
@@ -100,6 +101,9 @@ bench-recognition: $(VENV)/.bench
 bench-missing: $(VENV)/.bench
 	$(BIN)/python benchmarks/missing.py
 	$(BIN)/python benchmarks/missing_recognition.py
+
+bench-nonnegative: $(VENV)/.bench
+	$(BIN)/python benchmarks/nonnegative.py
 
 bench-scaling: $(VENV)/.bench
 	$(BIN)/python benchmarks/scaling.py

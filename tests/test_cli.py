@@ -88,7 +88,20 @@ def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_pat
     assert right > 95
 
 
-COMMANDS = ["learn", "encode", "predict", "show", "fuse", "upscale", "fill", "widen", "reproduce", "demo", "info"]
+COMMANDS = [
+    "learn",
+    "encode",
+    "predict",
+    "show",
+    "fuse",
+    "upscale",
+    "fill",
+    "stain",
+    "widen",
+    "reproduce",
+    "demo",
+    "info",
+]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ from scipy.ndimage import gaussian_filter
 
 import coupledict
 from coupledict.cli import _learn
-from coupledict.coding.rule import GreedyPursuit
+from coupledict.coding.rule import Pursuit
 from coupledict.files import read_model
 from coupledict.files.state import ModelState
 from coupledict.learning.schedule import ScheduleName
@@ -115,12 +115,30 @@ def test_settings_reach_the_learner(arrays, tmp_path):
     assert {key: found[key] for key in coupledict.PAPER} == coupledict.PAPER
 
 
+def test_signs_and_the_lasso_reach_the_learner(arrays, tmp_path):
+    files = (tmp_path / "patches.npy", tmp_path / "features.npy")
+    asked = ("--components", 8, "--iterations", 3, "--pursuit", "lasso", "--alpha", 0.2)
+    done = call("learn", *files, "-o", tmp_path / "m", *asked, "--positive-code", "--positive-dict")
+    assert done.returncode == 0, done.stderr
+    model = coupledict.load(tmp_path / "m")
+    assert (model.pursuit, model.alpha, model.positive_code, model.positive_dict) == ("lasso", 0.2, True, True)
+    assert min(D.min() for D in model.components_) == 0
+    assert call("encode", tmp_path / "m", *files, "-o", tmp_path / "codes.npy").returncode == 0
+    codes = np.load(tmp_path / "codes.npy")
+    np.testing.assert_array_equal(codes, model.transform(list(arrays)).toarray())
+    assert codes.min() == 0 < codes.max()
+    assert call("learn", *files, "-o", tmp_path / "free", *asked).returncode == 0
+    free = coupledict.load(tmp_path / "free")
+    assert (free.positive_code, free.positive_dict) == (False, False)
+    assert free.components_[0].min() < 0
+
+
 def test_the_choices_are_those_of_the_learner():
     choices = {
         _learn.Update: UpdateName,
         _learn.Normalize: Normalize,
         _learn.Init: InitName,
-        _learn.Pursuit: GreedyPursuit,
+        _learn.Pursuit: Pursuit,
         _learn.Unused: UnusedAtoms,
         _learn.Schedule: ScheduleName,
     }
@@ -184,6 +202,9 @@ def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_pa
         (["patches.npy", "--resume"], 2, "--resume together with --checkpoint"),
         (["patches.npy", "--weights", "heavy"], 2, "--weights to be numbers"),
         (["patches.npy", "--paper", "--unused", "keep"], 2, "--paper without --unused"),
+        (["patches.npy", "--paper", "--positive-dict"], 2, "--paper without --positive-dict"),
+        (["patches.npy", "--positive-dict", "--update", "ksvd"], 1, "Use update='statistics' or 'sequential'"),
+        (["patches.npy", "--pursuit", "lasso"], 1, "Expected a positive alpha"),
         (["patches.npy", "--update", "magic"], 2, "'magic' is not one of"),
         (["patches.npy", "--components", "0"], 2, "--components"),
     ],

@@ -217,8 +217,8 @@ def test_the_sequential_kernel_checks_the_samples_that_it_reads():
 
     def sweep(first, last, samples):
         _native.sequential(
-            np.array([0, 2]), np.ones(1), False, 0, first, last, False, False, np.array([0, 2, 3]),
-            np.array(samples, np.int32), np.ones(3), np.ones((4, 2)), np.eye(2), "",
+            np.array([0, 2]), np.ones(1), np.zeros(1, bool), False, 0, first, last, False, False, False,
+            np.array([0, 2, 3]), np.array(samples, np.int32), np.ones(3), np.ones((4, 2)), np.eye(2), "",
         )  # fmt: skip
 
     sweep(0, 2, [0, 3, 2])

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import nnls
 from twins import Matrix, Vector, sparse_encode, stack
 
 Normalize: TypeAlias = Literal["views", "joint"]
@@ -75,6 +76,12 @@ def normalized(new: Atom, old: Atom, weights: Vector, normalize: Normalize) -> A
     return [d / norm if norm > 0 else kept for d, norm, kept in zip(new, norms, old, strict=True)]
 
 
+def without_negative(atom: Atom, positive: Sequence[bool]) -> Atom:
+    """Return, for the views that are marked, the closest vector without negative entries: least squares, with signs."""
+    marked = [*positive, *[False] * (len(atom) - len(positive))]
+    return [nnls(np.eye(d.size), d)[0] if sign else d for d, sign in zip(atom, marked, strict=True)]
+
+
 def errors_without(
     Xs: list[Matrix], dictionaries: list[Matrix], codes: Matrix, t: int, users: npt.NDArray[np.intp]
 ) -> list[Matrix]:
@@ -96,6 +103,14 @@ def common_coefficients(errors: list[Matrix], atom: Atom, weights: Vector, old: 
     for w, E, d in zip(weights, errors, atom, strict=True):
         numerator += w * (E @ d)
     return numerator / denominator
+
+
+def common_positive_coefficients(errors: list[Matrix], atom: Atom, weights: Vector, old: Vector) -> Vector:
+    """Return the coefficients that serve all views best and are not negative: least squares, with signs."""
+    if squared_norm(atom, weights) == 0:
+        return old
+    column = stack([d[None] for d in atom], weights).T
+    return np.array([nnls(column, error)[0][0] for error in stack(errors, weights)])
 
 
 def mean_residual(Xs: list[Matrix], dictionaries: list[Matrix], codes: Matrix) -> Atom:
@@ -132,20 +147,27 @@ def sweep(
     fixed: int,
     unused: Unused,
     new_atom: NewAtom,
+    positive: Sequence[bool] = (),
+    positive_code: bool = False,
 ) -> tuple[list[Matrix], Matrix]:
     """Change atom after atom, and after each one its coefficients (Algorithm 1, lines 12 to 18)."""
+    best_coefficients = common_positive_coefficients if positive_code else common_coefficients
     views, atoms, C, w = float_copies(Xs), float_copies(dictionaries), float_copy(codes), float_copy(weights)
     for t in range(fixed, C.shape[1]):
         users = np.flatnonzero(C[:, t])
         old = take(atoms, t)
         if users.size == 0:
             if unused == "mean":
-                put(atoms, t, normalized(mean_residual(views, atoms, C), old, w, normalize))
+                mean = without_negative(mean_residual(views, atoms, C), positive)
+                put(atoms, t, normalized(mean, old, w, normalize))
             continue
         errors = errors_without(views, atoms, C, t, users)
-        new = normalized(new_atom(errors, C[users, t], old, w), old, w, normalize)
+        fresh = without_negative(new_atom(errors, C[users, t], old, w), positive)
+        if any(positive) and squared_norm(fresh, w) == 0:  # no atom that is allowed has a direction that is better
+            continue
+        new = normalized(fresh, old, w, normalize)
         put(atoms, t, new)
-        C[users, t] = common_coefficients(errors, new, w, C[users, t])
+        C[users, t] = best_coefficients(errors, new, w, C[users, t])
     return atoms, C
 
 
@@ -157,6 +179,8 @@ def sequential_update(
     normalize: Normalize = "views",
     fixed: int = 0,
     unused: Unused = "keep",
+    positive: Sequence[bool] = (),
+    positive_code: bool = False,
 ) -> tuple[list[Matrix], Matrix]:
     """Do one sweep of the paper's update: every atom by eq. 14, then its common coefficients by eq. 15.
 
@@ -176,13 +200,19 @@ def sequential_update(
         The first `fixed` atoms and their coefficients are not changed.
     unused : {"keep", "mean"}
         An atom without users stays, or becomes the mean residual of the moment it is reached, normalised (the paper).
+    positive : list of bool
+        For each view, whether its atoms are not negative; none is marked if left out.
+    positive_code : bool
+        Whether coefficients are not negative.
 
     Returns
     -------
     dictionaries : list of arrays of shape (n_components, n_features_v)
     codes : array of shape (n_samples, n_components)
     """
-    return sweep(Xs, dictionaries, codes, weights, normalize, fixed, unused, least_squares_direction)
+    return sweep(
+        Xs, dictionaries, codes, weights, normalize, fixed, unused, least_squares_direction, positive, positive_code
+    )
 
 
 def ksvd_update(
@@ -229,6 +259,7 @@ def statistics_update(
     n_sweeps: int = 1,
     fixed: int = 0,
     means: Means | None = None,
+    positive: Sequence[bool] = (),
 ) -> list[Matrix]:
     """Sweep over the atoms with frozen codes: eq. 14 written with the statistics, and no eq. 15.
 
@@ -240,7 +271,7 @@ def statistics_update(
         ``C^T C``. An atom whose ``A[t, t]`` is zero has no users.
     Bs : list of arrays of shape (n_components, n_features_v)
         ``C^T X_v``.
-    dictionaries, weights, normalize, fixed
+    dictionaries, weights, normalize, fixed, positive
         As in :func:`sequential_update`.
     n_sweeps : int
         How often to go over all atoms.
@@ -262,7 +293,7 @@ def statistics_update(
                 new = mean_residual_of_means(means, atoms)
             else:
                 continue
-            put(atoms, t, normalized(new, old, w, normalize))
+            put(atoms, t, normalized(without_negative(new, positive), old, w, normalize))
     return atoms
 
 

@@ -16,7 +16,7 @@ from coupledict.audio import BandwidthExtension
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
 from coupledict.files import models
 from coupledict.files.state import plain_parameters
-from coupledict.images import MultiFocusFusion, SuperResolution
+from coupledict.images import MultiFocusFusion, StainSeparator, SuperResolution
 from coupledict.learning.checkpoint import read_checkpoint
 from coupledict.matching import CrossModalMatcher
 
@@ -112,6 +112,20 @@ def _use_fusion(model: MultiFocusFusion) -> Iterable[Any]:
     yield from model.fuse(list(images))
 
 
+def _use_stains(model: StainSeparator) -> Iterable[Any]:
+    tile = _tile()[:9, :7]
+    densities = model.set_params(verbose=0).transform(tile)
+    yield densities
+    yield model.inverse_transform(densities, dtype=np.float32)
+    yield model.normalize(tile, source=model)
+
+
+def _tile() -> Any:
+    """Return a picture of two stains."""
+    densities = np.random.default_rng(2).exponential(0.6, (30, 20, 2))
+    return np.rint(255 * np.exp(-densities @ [[0.65, 0.70, 0.29], [0.21, 0.95, 0.22]])).astype(np.uint8)
+
+
 def _use_classifier(model: CoupledClassifier) -> Iterable[Any]:
     yield model.decision_function(views(8))
     yield model.predict_proba(views(8))
@@ -183,6 +197,7 @@ def make_kinds(folder: Path) -> list[Kind]:
     ).fit([rng.random((40, 40)).cumsum(axis=0) % 1])
     kinds.append(learned("super-resolution", small, _use_image))
     kinds.append(learned("half precision", small, _use_image, half=True))
+    kinds.append(learned("stains", StainSeparator(white=1.0).fit(_tile()), _use_stains))
     widener = BandwidthExtension(
         8, n_nonzero_coefs=2, n_features=6, n_details=4, n_dictionaries=1, max_samples=400, random_state=0
     ).fit([rng.standard_normal(8000).cumsum() % 1 - 0.5])

@@ -40,6 +40,7 @@ SETTINGS = st.fixed_dictionaries(
         "pursuit": st.sampled_from(["omp", "ols"]),
         "coupling": st.sampled_from(["code", "code", "code", "support"]),
         "constant_atom": st.booleans(),
+        "positive_dict": st.booleans(),
         "n_jobs": st.sampled_from([1, 1, 1, 2]),
         "random_state": st.integers(0, 2**16),
     }
@@ -52,6 +53,8 @@ def agreeing(settings: dict[str, Any]) -> dict[str, Any]:
         settings |= {"pursuit": "omp"}
     if settings["unused_atoms"] == "mean" and settings["update"] in ("statistics", "mod"):
         settings |= {"unused_atoms": "worst"}
+    if settings["update"] in ("ksvd", "mod"):
+        settings |= {"positive_dict": False}
     return settings
 
 
@@ -101,6 +104,7 @@ def check(task: Task, seen: Counter[str]) -> None:
         assert np.array_equal(X, before), "the samples were changed"
         assert D.dtype == X.dtype.newbyteorder("=")
         assert np.isfinite(D).all(), "an atom is not a number"
+        assert not task.settings["positive_dict"] or D.min() >= 0, "an atom is negative"
         assert np.linalg.norm(D.astype(float), axis=1).max() <= 1 + 1e-5
     for part in codes if isinstance(codes, list) else [codes]:
         assert np.isfinite(part.data).all(), "a code is not a number"

@@ -169,7 +169,7 @@ def _tensor_lie(tensors: dict[str, Any], rng: np.random.Generator) -> str:
         tensors[name] = array.reshape(
             _pick([array.shape[::-1], (array.size,), (1, *array.shape), (*array.shape, 1)], rng)
         )
-    elif how == 4 and array.ndim:
+    elif how == 4 and array.size and array.ndim:
         tensors[name] = np.take(
             array, range(int(rng.integers(2 * len(array) + 1))), axis=int(rng.integers(array.ndim)), mode="wrap"
         )

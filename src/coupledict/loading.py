@@ -16,6 +16,7 @@ PLACES = {
     "OnlineDictionaryLearning": "coupledict.estimators.online",
     "MultiFocusFusion": "coupledict.images",
     "SuperResolution": "coupledict.images",
+    "StainSeparator": "coupledict.images",
     "BandwidthExtension": "coupledict.audio",
     "CoupledClassifier": "coupledict.classification",
     "SparseRepresentationClassifier": "coupledict.classification",

@@ -237,15 +237,16 @@ class Plan {
 struct LayoutArgument {
     Layout layout;
 
-    LayoutArgument(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
-                   index_t n_atoms, index_t n_features) {
+    LayoutArgument(const Out<const index_t> &starts, const Out<const double> &weights, const Out<const bool> &positive,
+                   bool joint, index_t n_fixed, index_t n_atoms, index_t n_features) {
         const auto n_views = static_cast<index_t>(weights.size());
         expect(n_views > 0 && static_cast<index_t>(starts.size()) == n_views + 1 && starts(0) == 0 &&
                    starts(static_cast<std::size_t>(n_views)) == n_features &&
                    std::is_sorted(starts.data(), starts.data() + n_views + 1),
                "starts do not fit the atoms");
+        expect(positive.size() == weights.size(), "expected one sign for each view");
         expect(n_fixed >= 0 && n_fixed <= n_atoms, "n_fixed out of range");
-        layout = {n_views, starts.data(), weights.data(), joint, n_atoms, n_features, n_fixed};
+        layout = {n_views, starts.data(), weights.data(), positive.data(), joint, n_atoms, n_features, n_fixed};
     }
 };
 
@@ -316,11 +317,11 @@ void accumulate_known(const Matrix<T> &view, const Out<const std::int32_t> &coun
     kernels_of<T>(level).accumulate_known(n, own, counts.data(), indices.data(), values.data(), row.get(), sums.data());
 }
 
-void sweep(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
-           index_t first, index_t last, const Table<const double> &a, const Table<const double> &b,
-           const Table<double> &atoms, const std::string &level) {
+void sweep(const Out<const index_t> &starts, const Out<const double> &weights, const Out<const bool> &positive,
+           bool joint, index_t n_fixed, index_t first, index_t last, const Table<const double> &a,
+           const Table<const double> &b, const Table<double> &atoms, const std::string &level) {
     const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
-    const LayoutArgument layout(starts, weights, joint, n_fixed, n_atoms, n_features);
+    const LayoutArgument layout(starts, weights, positive, joint, n_fixed, n_atoms, n_features);
     expect(static_cast<index_t>(a.shape(0)) == n_atoms && static_cast<index_t>(a.shape(1)) == n_atoms &&
                static_cast<index_t>(b.shape(0)) == n_atoms && static_cast<index_t>(b.shape(1)) == n_features,
            "sums do not fit the atoms");
@@ -331,13 +332,13 @@ void sweep(const Out<const index_t> &starts, const Out<const double> &weights, b
 }
 
 template <class T>
-void sequential(const Out<const index_t> &starts, const Out<const double> &weights, bool joint, index_t n_fixed,
-                index_t first, index_t last, bool mean, bool frozen, const Out<const index_t> &column_starts,
-                const Out<const std::int32_t> &samples, const Out<T> &values, const Table<T> &residual,
-                const Table<T> &atoms, const std::string &level) {
+void sequential(const Out<const index_t> &starts, const Out<const double> &weights, const Out<const bool> &positive,
+                bool joint, index_t n_fixed, index_t first, index_t last, bool mean, bool frozen, bool positive_code,
+                const Out<const index_t> &column_starts, const Out<const std::int32_t> &samples, const Out<T> &values,
+                const Table<T> &residual, const Table<T> &atoms, const std::string &level) {
     const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
     const auto n_samples = static_cast<index_t>(residual.shape(0));
-    const LayoutArgument layout(starts, weights, joint, n_fixed, n_atoms, n_features);
+    const LayoutArgument layout(starts, weights, positive, joint, n_fixed, n_atoms, n_features);
     expect(static_cast<index_t>(residual.shape(1)) == n_features, "residual does not fit the atoms");
     expect(0 <= first && first <= last && last <= n_atoms, "atoms out of range");
     expect(static_cast<index_t>(column_starts.size()) == n_atoms + 1 && samples.size() == values.size() &&
@@ -351,8 +352,8 @@ void sequential(const Out<const index_t> &starts, const Out<const double> &weigh
     const index_t begin = column_starts.data()[first], end = column_starts.data()[last];
     expect(in_range(samples.data() + begin, end - begin, n_samples), "samples out of range");
     const Columns<T> codes = {column_starts.data(), samples.data(), values.data()};
-    kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, frozen, codes, scratch.get(),
-                                    residual.data(), atoms.data());
+    kernels_of<T>(level).sequential(layout.layout, first, last, n_samples, mean, frozen, positive_code, codes,
+                                    scratch.get(), residual.data(), atoms.data());
 }
 
 // Copies the rows with these numbers, and converts them.
@@ -416,10 +417,10 @@ void bind_plan(nb::module_ &m, const char *name) {
           nb::arg("filled").noconvert(), "level"_a);
     m.def("accumulate_known", &accumulate_known<T>, nb::arg("view").noconvert(), nb::arg("counts").noconvert(),
           nb::arg("indices").noconvert(), nb::arg("values").noconvert(), nb::arg("sums").noconvert(), "level"_a);
-    m.def("sequential", &sequential<T>, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a,
-          "n_fixed"_a, "first"_a, "last"_a, "mean"_a, "frozen"_a, nb::arg("column_starts").noconvert(),
-          nb::arg("samples").noconvert(), nb::arg("values").noconvert(), nb::arg("residual").noconvert(),
-          nb::arg("atoms").noconvert(), "level"_a);
+    m.def("sequential", &sequential<T>, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(),
+          nb::arg("positive").noconvert(), "joint"_a, "n_fixed"_a, "first"_a, "last"_a, "mean"_a, "frozen"_a,
+          "positive_code"_a, nb::arg("column_starts").noconvert(), nb::arg("samples").noconvert(),
+          nb::arg("values").noconvert(), nb::arg("residual").noconvert(), nb::arg("atoms").noconvert(), "level"_a);
 }
 
 }  // namespace
@@ -434,9 +435,9 @@ NB_MODULE(_native, m) {
     bind_gather<float, float>(m);
     bind_gather<double, double>(m);
     bind_gather<double, float>(m);
-    m.def("sweep", &sweep, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(), "joint"_a, "n_fixed"_a,
-          "first"_a, "last"_a, nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("atoms").noconvert(),
-          "level"_a);
+    m.def("sweep", &sweep, nb::arg("starts").noconvert(), nb::arg("weights").noconvert(),
+          nb::arg("positive").noconvert(), "joint"_a, "n_fixed"_a, "first"_a, "last"_a, nb::arg("a").noconvert(),
+          nb::arg("b").noconvert(), nb::arg("atoms").noconvert(), "level"_a);
     m.def("levels", [] {
         std::vector<std::string> names;
         for (const Level *level : available_levels()) names.emplace_back(level->name);

@@ -77,6 +77,7 @@ struct Layout {
     index_t n_views;
     const index_t *starts;  // n_views + 1 first columns
     const double *weights;  // of the views
+    const bool *positive;   // views in which atoms are not negative
     bool joint;             // atoms have norm 1 over all views (weighted), not in each view
     index_t n_atoms, n_features;
     index_t n_fixed;  // the first atoms are not changed
@@ -128,14 +129,15 @@ struct Kernels {
     void (*accumulate_known)(index_t n, const View<T> &view, const std::int32_t *counts, const std::int32_t *indices,
                              const T *values, T *row, T *sums);
 
-    // One sweep over atoms first..last-1 with frozen codes; a is symmetric. Changes atoms (n_atoms, n_features).
+    // One sweep over atoms first..last-1 with frozen codes; a is symmetric. Changes atoms (n_atoms, n_features) and
+    // fresh (n_features).
     void (*sweep)(const Layout &layout, index_t first, index_t last, const T *a, const T *b, T *fresh, T *atoms);
 
     // One sweep of the paper's update over atoms first..last-1. Changes atoms, the coefficients and the residual
     // (n_samples, n_features) of all views. With `mean`, an unused atom becomes the mean residual; with `frozen`, the
-    // coefficients stay as they are.
+    // coefficients stay as they are; with `positive`, they do not become negative.
     void (*sequential)(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean, bool frozen,
-                       const Columns<T> &codes, T *scratch, T *residual, T *atoms);
+                       bool positive, const Columns<T> &codes, T *scratch, T *residual, T *atoms);
 };
 
 // One per instruction set that was compiled in.

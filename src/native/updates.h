@@ -64,10 +64,15 @@ void accumulate_known(index_t n, const View<T> &view, const std::int32_t *counts
     }
 }
 
-// Writes `fresh`, normalised, to `atom`. A view in which it vanishes keeps its old atom, because it has no direction
-// there, unless norms are joint. Returns false, and changes nothing, where it vanishes altogether.
+// Writes `fresh`, normalised, to `atom`; in non-negative views its positive part, which of all non-negative atoms of
+// this norm is the closest. A view in which it vanishes keeps its old atom, because it has no direction there, unless
+// norms are joint. Returns false, and changes no atom, where it vanishes altogether.
 template <class T>
-bool replace_atom(const Layout &layout, const T *fresh, T *atom) {
+bool replace_atom(const Layout &layout, T *fresh, T *atom) {
+    for (index_t v = 0; v < layout.n_views; ++v) {
+        if (!layout.positive[v]) continue;
+        for (index_t f = layout.starts[v]; f < layout.starts[v + 1]; ++f) fresh[f] = fresh[f] < 0 ? T(0) : fresh[f];
+    }
     double joint = 0;
     for (index_t v = 0; v < layout.n_views; ++v)
         joint += layout.weights[v] * squared_norm(layout.starts[v + 1] - layout.starts[v], fresh + layout.starts[v]);
@@ -117,7 +122,7 @@ void sweep(const Layout &layout, index_t first, index_t last, const T *a, const 
 
 template <class T>
 void sequential(const Layout &layout, index_t first, index_t last, index_t n_samples, bool mean, bool frozen,
-                const Columns<T> &codes, T *scratch, T *residual, T *atoms) {
+                bool positive, const Columns<T> &codes, T *scratch, T *residual, T *atoms) {
     const index_t p = layout.n_features;
     T *fresh = scratch, *old = scratch + p, *weighted = scratch + 2 * p;
     for (index_t t = first < layout.n_fixed ? layout.n_fixed : first; t < last; ++t) {
@@ -150,7 +155,8 @@ void sequential(const Layout &layout, index_t first, index_t last, index_t n_sam
         for (index_t j = start; j < stop; ++j) {
             T *row = residual + static_cast<index_t>(codes.samples[j]) * p;
             const T before = codes.values[j];
-            const T after = frozen ? before : (dot(p, row, weighted) + before * overlap) * inverse;
+            T after = frozen ? before : (dot(p, row, weighted) + before * overlap) * inverse;
+            if (positive && after < 0) after = 0;
             for (index_t f = 0; f < p; ++f) row[f] += before * old[f] - after * atom[f];
             codes.values[j] = after;
         }

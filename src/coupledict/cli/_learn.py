@@ -20,7 +20,7 @@ SIDE = 8
 # The learner's choices, repeated: its modules take too long to import for help and completion. A test compares them.
 Update = StrEnum("Update", ["statistics", "sequential", "ksvd", "mod"])
 Schedule = StrEnum("Schedule", ["auto", "linear", "half", "constant"])
-Pursuit = StrEnum("Pursuit", ["omp", "ols"])
+Pursuit = StrEnum("Pursuit", ["omp", "ols", "lasso"])
 Normalize = StrEnum("Normalize", ["views", "joint"])
 Init = StrEnum("Init", ["auto", "dct", "samples", "random"])
 Unused = StrEnum("Unused", ["keep", "late", "worst", "mean"])
@@ -47,6 +47,7 @@ Names = Annotated[
     "coupledict learn pairs.npz --views sharp,blurred -o model.safetensors",
     "coupledict learn sharp/ blurred/ -o model.safetensors --patch 8 --nonzeros 5",
     "coupledict learn left.npy right.npy -o model.safetensors --missing",
+    "coupledict learn spectra.npy -o model.safetensors --positive-dict --positive-code --pursuit lasso --alpha 0.1",
     "coupledict learn huge-a.npy huge-b.npy -o model.safetensors --checkpoint fit.safetensors",
 )
 def learn(
@@ -69,6 +70,11 @@ def learn(
         Schedule | None, typer.Option(help="How the number of atoms that a sample may use grows; auto if left out.")
     ] = None,
     pursuit: Annotated[Pursuit | None, typer.Option(help="How samples are coded; omp if left out.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Penalty of --pursuit lasso.", min=0)] = None,
+    positive_code: Annotated[bool, typer.Option("--positive-code", help="No negative coefficients.")] = False,
+    positive_dict: Annotated[
+        bool, typer.Option("--positive-dict", help="No negative entries in the atoms of all views.")
+    ] = False,
     init: Annotated[Init | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
     normalize: Annotated[
         Normalize | None, typer.Option(help="Norm 1 of atoms in each view, or over all together; joint if left out.")
@@ -115,6 +121,9 @@ def learn(
         "update": update,
         "schedule": schedule,
         "pursuit": pursuit,
+        "alpha": alpha,
+        "positive_code": positive_code or None,
+        "positive_dict": positive_dict or None,
         "init": init,
         "normalize": normalize,
         "unused_atoms": unused,
@@ -181,7 +190,7 @@ def _settings(choices: dict[str, Any], *, paper: bool) -> dict[str, Any]:
         return given
     if given:
         option = {"unused_atoms": "unused", "view_weights": "weights"}.get(key := next(iter(given)), key)
-        raise MisuseError(f"Expected --paper without --{option}: the paper settles it.")
+        raise MisuseError(f"Expected --paper without --{option.replace('_', '-')}: the paper settles it.")
     from ..estimators.coupled import PAPER
 
     return dict(PAPER)

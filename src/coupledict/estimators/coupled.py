@@ -10,7 +10,7 @@ from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.views import ViewsLike
 from ..learning.schedule import Growth, Schedule
-from ..learning.settings import LearningSettings, Normalize, ViewWeights
+from ..learning.settings import LearningSettings, Normalize, PositiveDict, ViewWeights
 from ..learning.start import Init
 from ..learning.unused import UnusedAtoms
 from ..learning.updates import UpdateName
@@ -75,11 +75,16 @@ class CoupledDictionaryLearning(SeveralViews):
     alpha : float, optional
         Penalty of ``pursuit="lasso"``, as in :func:`coupledict.sparse_encode`.
     positive_code : bool, default=False
-        Whether coefficients are not negative, as in :func:`coupledict.sparse_encode`.
+        Whether coefficients are not negative, as in :func:`coupledict.sparse_encode`. Not with ``update="ksvd"``.
+    positive_dict : bool or list of bool, default=False
+        Whether atoms are not negative: in all views, or for each view. With ``update="statistics"`` or
+        ``"sequential"``; the others cannot keep it. Samples may be negative all the same. The dictionaries that
+        `predict` uses with ``predictor="ridge"`` come from a regression, and may have negative entries.
     init : {"auto", "dct", "samples", "random"} or list of arrays, default="auto"
         Dictionaries to start from. ``"auto"`` is the cosine dictionary if all views are square patches of one size and
         either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
-        start in its case.
+        start in its case. In views with non-negative atoms, ``"samples"`` are positive parts of samples, ``"random"``
+        is not negative, and cosines are no start.
     normalize : {"joint", "views"}, default="joint"
         Which norm of an atom is 1. ``"joint"``: that over all views that share their coefficients, weighted,
         ``sum_v w_v * ||d_v||^2 = 1``, so that learning finds how the energy of an atom is divided among the views.
@@ -203,6 +208,7 @@ class CoupledDictionaryLearning(SeveralViews):
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
         positive_code: bool = False,
+        positive_dict: PositiveDict = False,
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
@@ -226,6 +232,7 @@ class CoupledDictionaryLearning(SeveralViews):
         self.max_iter, self.schedule, self.growth = max_iter, schedule, growth
         self.update, self.unused_atoms, self.stop_tol = update, unused_atoms, stop_tol
         self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
+        self.positive_dict = positive_dict
         self.init, self.constant_atom, self.warm_start = init, constant_atom, warm_start
         self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output

@@ -18,7 +18,7 @@ from ..foundation.progress import Callback, LearningProgress
 from ..foundation.views import ViewsLike
 from ..learning import engine
 from ..learning.fitted import FittedDictionaries
-from ..learning.settings import LearningSettings, Normalize, ViewWeights
+from ..learning.settings import LearningSettings, Normalize, PositiveDict, ViewWeights
 from ..learning.start import Init
 from .opening import is_in_memory, open_all_views
 from .several_views import SeveralViews
@@ -33,8 +33,8 @@ class OnlineDictionaryLearning(SeveralViews):
 
     Parameters
     ----------
-    n_components, n_nonzero_coefs, tol, pursuit, alpha, positive_code, init, normalize, coupling, missing, \
-view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
+    n_components, n_nonzero_coefs, tol, pursuit, alpha, positive_code, positive_dict, init, normalize, coupling, \
+missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
         As in :class:`CoupledDictionaryLearning`. ``pursuit="lasso"`` is the l1 coder of the original method.
     batch_size : int, default=256
         Number of samples per batch in `fit`.
@@ -86,6 +86,7 @@ view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, rand
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
         positive_code: bool = False,
+        positive_dict: PositiveDict = False,
         init: Init = "auto",
         normalize: Normalize = "joint",
         coupling: Coupling = "code",
@@ -105,6 +106,7 @@ view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, rand
         self.tol = tol
         self.batch_size, self.max_iter, self.forgetting = batch_size, max_iter, forgetting
         self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
+        self.positive_dict = positive_dict
         self.init, self.constant_atom = init, constant_atom
         self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
         self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output

@@ -77,7 +77,7 @@ class SeveralViews(DictionaryEstimator):
             positive_code=self.positive_code,
         )
         names = ("n_components", "max_iter", "init", "normalize", "view_weights", "constant_atom", "random_state")
-        return {"rule": rule} | {name: getattr(self, name) for name in names}
+        return {"rule": rule} | {name: getattr(self, name) for name in (*names, "positive_dict")}
 
     def _names(self, data: Data) -> dict[str, Any]:
         return {"view_names_in_": data.view_names, "view_feature_names_in_": data.feature_names}

@@ -14,7 +14,7 @@ from ..coding.samples import not_finite
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice
+from ..foundation.checks import check_choice, check_truth
 from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
@@ -43,6 +43,9 @@ class DictionaryLearning(DictionaryEstimator):
     n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, positive_code, init, unused_atoms, \
 constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         As in :class:`CoupledDictionaryLearning`; `init` may be one array.
+    positive_dict : bool, default=False
+        Whether atoms are not negative; with ``update="statistics"`` or ``"sequential"``. Together with
+        ``positive_code=True`` this is a sparse non-negative matrix factorisation.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
 
@@ -87,6 +90,7 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
         pursuit: Pursuit = "omp",
         alpha: float | None = None,
         positive_code: bool = False,
+        positive_dict: bool = False,
         init: Init = "auto",
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
@@ -104,6 +108,7 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
         self.tol = tol
         self.max_iter, self.schedule, self.growth, self.update = max_iter, schedule, growth, update
         self.pursuit, self.alpha, self.positive_code = pursuit, alpha, positive_code
+        self.positive_dict = positive_dict
         self.init, self.unused_atoms, self.constant_atom = init, unused_atoms, constant_atom
         self.missing = missing
         self.sparse_output, self.stop_tol, self.warm_start = sparse_output, stop_tol, warm_start
@@ -124,6 +129,7 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
             constant_atom=self.constant_atom,
             stop_tol=self.stop_tol,
             random_state=self.random_state,
+            positive_dict=check_truth(self.positive_dict, "positive_dict"),
         )
 
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from .older import renamed_parameters
 CONTRADICTIONS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
 MOST_THREADS = 4096
+FLAGS_BY_VIEW = ("positive_dict",)  # parameters that are true or false, or a list of these
 LONGEST_NAME = 200  # characters of a parameter that is a string
 MOST_WEIGHT = 1e304  # largest weight of a view
 LARGEST = float(np.finfo(np.float64).max)
@@ -112,10 +113,11 @@ def make_estimator(cls: type[Estimator], parameters: Any) -> Estimator:
         entries = value if isinstance(value, list) else [value]
         numbers = [entry for entry in entries if isinstance(entry, int | float)]
         plain = len(numbers) == len(entries) or value is None or (isinstance(value, str) and len(value) <= LONGEST_NAME)
-        flag = isinstance(known[name].default, bool)
+        flags = entries if name in FLAGS_BY_VIEW else [value]
+        no_flag = isinstance(known[name].default, bool) and any(entry not in (0, 1) for entry in flags)
         if name == "random_state":
             plain = value is None or (isinstance(value, int) and value >= 0)
-        elif any(abs(entry) > most for entry in numbers if isinstance(entry, int)) or (flag and value not in (0, 1)):
+        elif no_flag or any(abs(entry) > most for entry in numbers if isinstance(entry, int)):
             plain = False
         if not plain:
             raise ValueError(f"its parameter {name} is {shorten(value)}")

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
+Flags: TypeAlias = npt.NDArray[np.bool_]
 
 
 def common_dtype(arrays: Sequence[Array | None]) -> np.dtype[Any]:

@@ -44,6 +44,15 @@ def check_truth(value: object, name: str) -> bool:
     return bool(value)
 
 
+def check_truths(value: object, name: str) -> bool | tuple[bool, ...]:
+    """Return `value` as True or False, for all views, or as a tuple of these, one per view."""
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return tuple(check_truth(entry, f"{name}[{v}]") for v, entry in enumerate(value))
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"Expected {name} to be True or False, or a list of these, one per view, got {value!r}.")
+    return bool(value)
+
+
 def check_choice(value: object, name: str, choices: Sequence[str]) -> str:
     """Return `value` if it is one of the choices."""
     if not isinstance(value, str) or value not in choices:

@@ -1,10 +1,11 @@
-"""Images: patches, multi-focus fusion, super-resolution, inpainting, and measures of how well they were done."""
+"""Images: patches, multi-focus fusion, super-resolution, inpainting, stains, measures of how well they were done."""
 
 from . import metrics
 from ._fusion import Fusion, MultiFocusFusion
 from ._inpainting import Inpainting
 from ._patches import assemble_patches, extract_patches, patch_bands
 from ._resize import imresize
+from ._stain import StainSeparator
 from ._super_resolution import SuperResolution
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Fusion",
     "SuperResolution",
     "Inpainting",
+    "StainSeparator",
     "imresize",
     "metrics",
 ]

@@ -105,6 +105,7 @@ def accumulate_known(
 def sweep(
     starts: npt.NDArray[np.int64],
     weights: npt.NDArray[np.float64],
+    positive: npt.NDArray[np.bool_],
     joint: bool,
     n_fixed: int,
     first: int,
@@ -117,12 +118,14 @@ def sweep(
 def sequential(
     starts: npt.NDArray[np.int64],
     weights: npt.NDArray[np.float64],
+    positive: npt.NDArray[np.bool_],
     joint: bool,
     n_fixed: int,
     first: int,
     last: int,
     mean: bool,
     frozen: bool,
+    positive_code: bool,
     column_starts: npt.NDArray[np.int64],
     samples: npt.NDArray[np.int32],
     values: npt.NDArray[Any],

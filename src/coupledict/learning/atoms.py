@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from ..foundation.arrays import Array, Floats
+from ..foundation.arrays import Array, Flags, Floats
 from ..parallel.blas import one_blas_thread
 
 #: Of a joint atom, a part smaller than this share of the largest part of its view is a rounding error: samples may
@@ -57,6 +57,8 @@ class AtomGroup:
         Whether atoms have norm 1 over all views, weighted (``normalize="joint"``), instead of in each view.
     n_fixed : int
         Number of fixed atoms: the first `n_fixed` are never changed.
+    positive : array of bool of shape (n_views,)
+        Views in which atoms are not negative.
     atoms : float64 array of shape (n_components, n_features)
         Of norm 1 with `weights`; the learned atoms are these divided by `unit`.
     unit : float
@@ -70,6 +72,7 @@ class AtomGroup:
     weights: Floats
     joint: bool
     n_fixed: int
+    positive: Flags
     atoms: Floats
     unit: float = 1.0
 
@@ -82,13 +85,15 @@ class AtomGroup:
         *,
         joint: bool,
         n_fixed: int,
+        positive: Flags | None = None,
     ) -> AtomGroup:
         """Return the group of these dictionaries, with normalised atoms."""
         starts = np.concatenate([[0], np.cumsum([d.shape[1] for d in dictionaries])]).astype(np.int64)
         atoms = np.ascontiguousarray(np.hstack(dictionaries), np.float64)
         unit = power_of_two(float(weights.max()) ** 0.5) if joint else 1.0
         relative = np.ascontiguousarray(weights, np.float64) / unit / unit
-        group = cls(views, starts, relative, joint, n_fixed, atoms, unit)
+        marked = np.zeros(len(views), bool) if positive is None else np.ascontiguousarray(positive, bool)
+        group = cls(views, starts, relative, joint, n_fixed, marked, atoms, unit)
         group.normalize(np.arange(atoms.shape[0]))
         return group
 
@@ -110,9 +115,9 @@ class AtomGroup:
         return parts
 
     @property
-    def layout(self) -> tuple[npt.NDArray[np.int64], Floats, bool, int]:
-        """What the kernels need to know of the group: first columns, weights, kind of norm, number of fixed atoms."""
-        return self.starts, self.weights, self.joint, self.n_fixed
+    def layout(self) -> tuple[npt.NDArray[np.int64], Floats, Flags, bool, int]:
+        """What the kernels need to know of the group: first columns, weights, signs, kind of norm, fixed atoms."""
+        return self.starts, self.weights, self.positive, self.joint, self.n_fixed
 
     def parts(self) -> list[Floats]:
         """Return one slice of `atoms` per view, not copied."""
@@ -139,8 +144,15 @@ class AtomGroup:
         self.normalize(which)
 
     def move_on(self, old: Array, share: float) -> None:
-        """Move the atoms beyond their change since `old`, by a share of it; fixed ones have not changed."""
+        """Move the atoms beyond their change since `old`, by a share of it; fixed ones have not changed.
+
+        In non-negative views what would become negative becomes 0. No atom vanishes by that: all have norm 1, so old
+        entries times `share` cannot exceed new ones times 1 + `share` everywhere.
+        """
         self.atoms += share * (self.atoms - old)
+        for own, positive in zip(self.parts(), self.positive, strict=True):
+            if positive:
+                np.maximum(own, 0, out=own)
         self.normalize(np.arange(self.n_fixed, len(self.atoms)))
 
     def view_energies(self, energies: Array, a: Array, b: Array) -> Floats:
@@ -155,11 +167,21 @@ class AtomGroup:
         return np.asarray(np.maximum(energies + np.add.reduceat(change.sum(axis=0), self.starts[:-1]), 0), np.float64)
 
 
-def group_atoms(arrays: list[Array], weights: Floats, *, coupled: bool, joint: bool, n_fixed: int) -> list[AtomGroup]:
+def group_atoms(
+    arrays: list[Array], weights: Floats, *, coupled: bool, joint: bool, n_fixed: int, positive: Flags | None = None
+) -> list[AtomGroup]:
     """Group dictionaries, one per view, by shared coefficients: all in one group if `coupled`, else one group each."""
     numbers = list(range(len(arrays)))
+    marked = np.zeros(len(arrays), bool) if positive is None else positive
     return [
-        AtomGroup.of(members, [arrays[v] for v in members], weights[members], joint=joint, n_fixed=n_fixed)
+        AtomGroup.of(
+            members,
+            [arrays[v] for v in members],
+            weights[members],
+            joint=joint,
+            n_fixed=n_fixed,
+            positive=marked[members],
+        )
         for members in ([numbers] if coupled else [[v] for v in numbers])
     ]
 

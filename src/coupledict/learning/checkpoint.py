@@ -30,7 +30,7 @@ MT19937_WORDS, PHILOX_WORDS = 624, 4  # words of their states
 #: Parameters that may differ on resume: learning does not depend on them.
 FREE_PARAMETERS = ("n_jobs", "verbose", "callback", "random_state", "predictor", "ridge_alpha", "sparse_output")
 #: Parameters that older checkpoints do not have, with the value that they were made with.
-LATER_PARAMETERS: dict[str, Any] = {"missing": "error"}
+LATER_PARAMETERS: dict[str, Any] = {"missing": "error", "positive_code": False, "positive_dict": False}
 
 
 def _plain_state(state: Any) -> Any:

@@ -32,7 +32,7 @@ from .predictors import fit_predictors
 from .running_sums import RunningSums
 from .schedule import FIRST_SHARE, FIRST_SHARE_INCOMPLETE, Growth, sample_sizes, sparsity_limits
 from .settings import LearningSettings
-from .start import check_init, start
+from .start import check_init, check_positive, start
 from .updates import for_size
 
 STREAM_RECORDS = 1000  # the history keeps this many batches, for a stream may never end
@@ -47,6 +47,7 @@ LEAST_ITERATIONS_TO_FILL = 10
 WHOLE_PER_ATOM = 2  # with at least so many samples that have all views, only these teach in the first half
 MOST_VIEWS_TO_TEACH = 3  # with more, the many sets of source views would take several times as long as learning
 INTERRUPTED = "The fit was interrupted"
+LEARNED_NEGATIVE = "They were learned without it, so learning cannot go on from them; fit anew."
 
 
 def fit(
@@ -199,6 +200,7 @@ def _group(arrays: list[Array], weights: Floats, settings: LearningSettings) -> 
         coupled=settings.rule.coupling == "code",
         joint=settings.joint_norm,
         n_fixed=int(settings.constant_atom),
+        positive=settings.positive_views(len(arrays)),
     )
 
 
@@ -211,7 +213,7 @@ def _start(
 ) -> list[AtomGroup]:
     """Return the atoms that learning starts from."""
     widths = data.widths
-    n_components = settings.count_components(widths)
+    n_components, positive = settings.count_components(widths), settings.positive_views(len(widths))
     if go_on_from is not None:
         arrays: list[Array] = [np.asarray(array, np.float64) for array in go_on_from]
         if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
@@ -219,12 +221,14 @@ def _start(
                 f"Expected views of {[array.shape[1] for array in arrays]} features and {arrays[0].shape[0]} atoms"
                 f" to go on from the dictionaries that were learned, got {widths} and {n_components}."
             )
+        check_positive(arrays, positive, "components_", LEARNED_NEGATIVE)
     else:
         init = [settings.init] if len(widths) == 1 and isinstance(settings.init, np.ndarray) else settings.init
         # Samples are the better start where the number of atoms ends the coding, cosines where a tolerance ends it
         # (benchmarks/default_settings.py). The other updates start from cosines, as the paper does.
         cosines = settings.rule.tol is not None or settings.update.name != "statistics"
-        arrays = start(check_init(init, widths, n_components, cosines=cosines), data, n_components, rng)
+        checked = check_init(init, widths, n_components, cosines=cosines, positive=positive)
+        arrays = start(checked, data, n_components, rng, positive)
     if settings.constant_atom and not all(array[0, 0] != 0 and np.ptp(array[0]) == 0 for array in arrays):
         arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
     return _group(arrays, weights, settings)
@@ -351,6 +355,7 @@ def learn_batch(
     running, views, missing = fitted.running, data.views, data.missing
     if running is None:
         raise ValueError("Expected running sums to go on from; begin_batches makes them.")
+    running = _with_signs(running, settings, len(views))
     began = time.perf_counter()
     if running.scale != 1:
         chosen = views if rows is None else [np.asarray(view[rows.samples]) for view in views]
@@ -377,6 +382,14 @@ def learn_batch(
         fitted.n_iter + 1,
         running=running,
     )
+
+
+def _with_signs(running: RunningSums, settings: LearningSettings, n_views: int) -> RunningSums:
+    """Return running sums whose atoms are not negative in the views that the settings say, which may be new ones."""
+    positive = settings.positive_views(n_views)
+    check_positive(in_view_order(running.groups), positive, "components_", LEARNED_NEGATIVE)
+    groups = [dataclasses.replace(group, positive=positive[group.views]) for group in running.groups]
+    return dataclasses.replace(running, groups=groups)
 
 
 def add_predictors(

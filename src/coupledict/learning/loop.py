@@ -25,6 +25,7 @@ from ..foundation.progress import Callback, LearningProgress, Record
 from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads
 from .atoms import AtomGroup, in_view_order
+from .start import positive_parts
 from .unused import UnusedRule
 from .updates import CodeUpdate, SumUpdate, Update
 
@@ -271,7 +272,7 @@ class Loop:
             for i, v in enumerate(group.views):
                 own = residual[:, group.columns(i)]
                 energies[v] = float(np.einsum("ij,ij->", own, own, dtype=np.float64))
-            update.apply(group, codes, residual, mean_unused=plan.unused.mean)
+            update.apply(group, codes, residual, mean_unused=plan.unused.mean, positive_code=plan.rule.positive)
         uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
         rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
         worst = WorstSamples(n_worst, coded.energy[rows], [view[rows] for view in views])
@@ -284,6 +285,7 @@ class Loop:
         if unused.size == 0:
             return
         fresh = [np.asarray(rows[: unused.size], np.float64) for rows in outcome.worst.rows]
+        fresh = positive_parts(fresh, np.concatenate([group.positive for group in self.groups]))
         alive = np.logical_and.reduce([np.any(part != 0, axis=1) for part in fresh])
         for group in self.groups:
             group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))

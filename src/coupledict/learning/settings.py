@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..coding.rule import CodingRule
-from ..foundation.arrays import Floats
-from ..foundation.checks import check_choice, check_count, check_non_negative, check_weights
+from ..foundation.arrays import Flags, Floats
+from ..foundation.checks import check_choice, check_count, check_non_negative, check_truths, check_weights
 from .schedule import Growth, Schedule, check_growth, check_schedule
 from .start import check_init_name
 from .unused import UnusedAtoms, UnusedRule, check_unused
@@ -19,6 +19,7 @@ from .updates import Update, UpdateName, check_update
 
 Normalize: TypeAlias = Literal["views", "joint"]
 ViewWeights: TypeAlias = Literal["balanced"] | Sequence[float] | npt.NDArray[Any] | None
+PositiveDict: TypeAlias = bool | Sequence[bool] | npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class LearningSettings:
     constant_atom: bool
     stop_tol: float
     random_state: Any
+    positive_dict: bool | tuple[bool, ...] = False
 
     @classmethod
     def checked(
@@ -56,6 +58,7 @@ class LearningSettings:
         constant_atom: bool = False,
         stop_tol: object = 0.0,
         random_state: Any = None,
+        positive_dict: PositiveDict = False,
     ) -> LearningSettings:
         """Return the settings; raise for parameters that are wrong, or that do not work together."""
         check_choice(normalize, "normalize", get_args(Normalize))
@@ -74,6 +77,9 @@ class LearningSettings:
             raise ValueError(
                 f"update={update!r} is for codes of few atoms; pursuit='lasso' goes with 'statistics' or 'mod'."
             )
+        positive = check_truths(positive_dict, "positive_dict")
+        some_positive = any(positive) if isinstance(positive, tuple) else positive
+        _check_signs(changed, init, atoms=some_positive, codes=rule.positive)
         return cls(
             n_components=None if n_components is None else check_count(n_components, "n_components"),
             rule=rule,
@@ -88,6 +94,7 @@ class LearningSettings:
             constant_atom=bool(constant_atom),
             stop_tol=check_non_negative(stop_tol, "stop_tol"),
             random_state=random_state,
+            positive_dict=positive,
         )
 
     def count_components(self, widths: Sequence[int]) -> int:
@@ -117,6 +124,17 @@ class LearningSettings:
             raise ValueError("Expected a positive weight for at least one view, got only zeros.")
         return weights
 
+    def positive_views(self, n_views: int) -> Flags:
+        """Return for each view whether its atoms are not negative."""
+        if isinstance(self.positive_dict, bool):
+            return np.full(n_views, self.positive_dict)
+        if len(self.positive_dict) != n_views:
+            raise ValueError(
+                f"Expected positive_dict to be True, False or a list of {n_views} of these, one per view, got a list of"
+                f" {len(self.positive_dict)}."
+            )
+        return np.array(self.positive_dict, bool)
+
     @property
     def growing(self) -> bool:
         """Whether passes may read a part of the samples only.
@@ -135,3 +153,22 @@ class LearningSettings:
     def balanced(self) -> bool:
         """Whether the weights of the views are computed from the samples."""
         return isinstance(self.view_weights, str)
+
+
+def _check_signs(update: Update, init: Any, *, atoms: bool, codes: bool) -> None:
+    """Raise for an update or a start that cannot keep atoms or coefficients from being negative, where it should."""
+    if atoms and not update.keeps_atoms_positive:
+        raise ValueError(
+            f"update={update.name!r} finds atoms whose entries may be negative, which positive_dict does not allow."
+            " Use update='statistics' or 'sequential'."
+        )
+    if codes and not update.keeps_codes_positive:
+        raise ValueError(
+            f"update={update.name!r} finds coefficients that may be negative, which positive_code does not allow."
+            " Use update='statistics', 'sequential' or 'mod'."
+        )
+    if atoms and isinstance(init, str) and init == "dct":
+        raise ValueError(
+            "init='dct' starts from cosines, whose entries may be negative, which positive_dict does not allow."
+            " Use init='samples' or 'random', or give arrays."
+        )

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from ..data.interface import Data
-from ..foundation.arrays import Array, Floats
+from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.checks import check_count
 from ..foundation.views import check_view
 
@@ -84,11 +84,16 @@ def check_init_name(init: object) -> None:
         raise ValueError(f"Expected init to be one of {INITS} or a list of arrays, got {init!r}.")
 
 
-def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: bool = True) -> Any:
+def check_init(
+    init: Any, widths: Sequence[int], n_components: int, *, cosines: bool = True, positive: Flags | None = None
+) -> Any:
     """Return the name of the start, with "auto" resolved, or the given arrays; raise for one that cannot work.
 
-    `cosines` says whether "auto" may be the cosine dictionary, if the views are suitable.
+    `cosines` says whether "auto" may be the cosine dictionary, if the views are suitable; with views in which atoms are
+    not negative (`positive`) it is not.
     """
+    if positive is not None and positive.any():
+        cosines = False
     if isinstance(init, str):
         check_init_name(init)
         if init == "auto":
@@ -107,18 +112,46 @@ def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: 
             raise ValueError(f"Expected init[{v}] to have shape {(n_components, width)}, got {array.shape}.")
         if not np.isfinite(array).all():
             raise ValueError(f"Expected init[{v}] to be finite, got NaN or infinity.")
+    if positive is not None:
+        check_positive(arrays, positive, "init", "Give its positive part, np.maximum(init[{v}], 0), for example.")
     return arrays
 
 
-def _paired_samples(data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:
+def check_positive(arrays: Sequence[Array], positive: Flags, name: str, hint: str) -> None:
+    """Raise if a dictionary has negative entries in a view in which there are to be none.
+
+    `name` is what the list of dictionaries is called, `hint` what to do; "{v}" in it stands for the view.
+    """
+    for v in np.flatnonzero(positive).tolist():
+        if (least := float(np.min(arrays[v], initial=0))) < 0:
+            raise ValueError(
+                f"Expected no negative entries in {name}[{v}], which positive_dict does not allow in this view, got"
+                f" {least:.3g}. {hint.format(v=v)}"
+            )
+
+
+def positive_parts(arrays: Sequence[Array], positive: Flags) -> list[Array]:
+    """Return arrays, one per view, with 0 for what is negative in the views in which nothing is to be."""
+    return [np.maximum(array, 0) if marked else array for array, marked in zip(arrays, positive, strict=True)]
+
+
+def _paired_samples(data: Data, n_components: int, rng: np.random.Generator, positive: Flags) -> list[Array]:
     """Return nonzero samples in random order as atoms; noise fills up missing ones."""
     rows = data.draw(4 * n_components, rng)
     if data.missing:
         rows = fill_drawn(rows)
+    rows = positive_parts(rows, positive)
     alive = np.logical_and.reduce([np.isfinite(part).all(axis=1) & (np.abs(part).sum(axis=1) > 0) for part in rows])
     rows = [part[alive][:n_components] for part in rows]
     missing = n_components - rows[0].shape[0]
-    return [np.vstack([part, rng.standard_normal((missing, part.shape[1]))]) for part in rows]
+    noise = _noise(missing, data.widths, rng, positive)
+    return [np.vstack(pair) for pair in zip(rows, noise, strict=True)]
+
+
+def _noise(n_components: int, widths: Sequence[int], rng: np.random.Generator, positive: Flags) -> list[Array]:
+    """Return normally distributed entries; their absolute values in the views in which none is to be negative."""
+    drawn = [rng.standard_normal((n_components, width)) for width in widths]
+    return [np.abs(array) if marked else array for array, marked in zip(drawn, positive, strict=True)]
 
 
 def fill_drawn(rows: list[Array]) -> list[Array]:
@@ -133,13 +166,16 @@ def fill_drawn(rows: list[Array]) -> list[Array]:
     return np.split(filled, np.cumsum([part.shape[1] for part in rows])[:-1], axis=1)
 
 
-def start(init: Any, data: Data, n_components: int, rng: np.random.Generator) -> list[Array]:
+def start(
+    init: Any, data: Data, n_components: int, rng: np.random.Generator, positive: Flags | None = None
+) -> list[Array]:
     """Return one float64 array of atoms per view, not yet normalised; `init` comes from :func:`check_init`."""
     widths = data.widths
+    marked = np.zeros(len(widths), bool) if positive is None else positive
     if init == "dct":
         return [dct_dictionary(math.isqrt(width), n_components) for width in widths]
     if init == "samples":
-        return _paired_samples(data, n_components, rng)
+        return _paired_samples(data, n_components, rng, marked)
     if init == "random":
-        return [rng.standard_normal((n_components, width)) for width in widths]
+        return _noise(n_components, widths, rng, marked)
     return [np.array(array, np.float64) for array in init]

@@ -37,7 +37,15 @@ def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, n_atoms)
 
 
-def _sweep_codes(group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, frozen: bool) -> csr_array:
+def _sweep_codes(
+    group: AtomGroup,
+    codes: csr_array,
+    residual: Array,
+    *,
+    mean_unused: bool,
+    frozen: bool = False,
+    positive_code: bool = False,
+) -> csr_array:
     """Do one sweep of the paper's update, or, with frozen codes, of the statistics update; return the codes."""
     columns = codes.tocsc()
     values = np.ascontiguousarray(columns.data)
@@ -51,6 +59,7 @@ def _sweep_codes(group: AtomGroup, codes: csr_array, residual: Array, *, mean_un
             last,
             mean_unused,
             frozen,
+            positive_code,
             starts,
             samples,
             values,
@@ -66,10 +75,21 @@ def _sweep_codes(group: AtomGroup, codes: csr_array, residual: Array, *, mean_un
 
 
 class Update(ABC):
-    """One way to change the atoms of a group of views."""
+    """One way to change the atoms of a group of views.
+
+    Attributes
+    ----------
+    name : str
+    needs_codes : bool
+        Whether it uses the codes and residuals of all samples.
+    keeps_atoms_positive, keeps_codes_positive : bool
+        Whether it can keep atoms and coefficients from becoming negative; it is refused where it should and cannot.
+    """
 
     name: ClassVar[str]
     needs_codes: ClassVar[bool]
+    keeps_atoms_positive: ClassVar[bool] = False
+    keeps_codes_positive: ClassVar[bool] = True
 
 
 class SumUpdate(Update):
@@ -88,18 +108,24 @@ class CodeUpdate(Update):
     needs_codes = True
 
     @abstractmethod
-    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+    def apply(
+        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
+    ) -> csr_array:
         """Change the atoms of the group and the residual; return the changed codes.
 
         `residual` is X - C D of all views of the group side by side. With `mean_unused`, an atom that no sample uses
-        becomes the mean residual (the paper's rule).
+        becomes the mean residual (the paper's rule). With `positive_code`, coefficients do not become negative.
         """
 
 
 class Statistics(SumUpdate):
-    """With fixed codes, atom by atom: ``d_t <- B[t] - A[t] D + A[t, t] d_t``, normalised."""
+    """With fixed codes, atom by atom: ``d_t <- B[t] - A[t] D + A[t, t] d_t``, normalised.
+
+    Of all atoms of that norm it is the best one for these codes; in a non-negative view its positive part is the best.
+    """
 
     name = "statistics"
+    keeps_atoms_positive = True
 
     def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
@@ -127,11 +153,14 @@ class StatisticsOfCodes(CodeUpdate):
     """
 
     name = "statistics"
+    keeps_atoms_positive = True
 
     def __init__(self, n_sweeps: int = 1) -> None:
         self.n_sweeps = n_sweeps
 
-    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+    def apply(
+        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
+    ) -> csr_array:
         """Sweep over the atoms; the codes stay as they are."""
         for _ in range(self.n_sweeps):
             _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
@@ -178,22 +207,29 @@ class Mod(SumUpdate):
 class Sequential(CodeUpdate):
     """The paper's update (eq. 12-15): one step of the power method for each atom; residuals are kept up to date.
 
-    For one view this is approximate K-SVD.
+    For one view this is approximate K-SVD. In non-negative views the positive part of the new atom is the best one for
+    the old coefficients, and the positive parts of the new coefficients are the best ones for it: no step does harm.
     """
 
     name = "sequential"
+    keeps_atoms_positive = True
 
-    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+    def apply(
+        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
+    ) -> csr_array:
         """Sweep over the atoms."""
-        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=False)
+        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, positive_code=positive_code)
 
 
 class Ksvd(CodeUpdate):
     """Exact K-SVD: each atom becomes the leading singular vector of the error without it, over all views, weighted."""
 
     name = "ksvd"
+    keeps_codes_positive = False
 
-    def apply(self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool) -> csr_array:
+    def apply(
+        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
+    ) -> csr_array:
         """Sweep over the atoms."""
         columns = codes.tocsc()
         values = columns.data

@@ -1,0 +1,145 @@
+"""Input and output of stain separation: checked pictures, pixels drawn from them, background, and bands of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from ..foundation.arrays import Array, Floats
+from ..foundation.progress import Meter
+from ..parallel.ordered import in_order
+
+DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
+DARKEST = 1 / 255  # of the range; less light counts as this much, whatever the number type
+BRIGHT_SHARE = 0.001  # of the pixels, that may be brighter than the background: dust, reflections
+BACKGROUND_DEPTH = 0.03  # optical density within which pixels belong to the background, in every channel
+DARKEST_WHITE = 0.5  # of the range: darker pixels are no background,
+MOST_TINT = 0.4  # nor are those whose channels differ by more in optical density
+WHITE_SAMPLES = 1_000_000
+
+
+def check_stained(value: object) -> Array:
+    """Return a picture in RGB, with or without alpha, as an array that is not copied."""
+    array = np.asarray(value)
+    if array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 2)):
+        raise ValueError(
+            f"Expected image in colour, of shape (rows, columns, 3), got a grey one of shape {array.shape}. Stains are"
+            " told apart by their colours."
+        )
+    if array.ndim != 3 or array.shape[2] not in (3, 4):
+        raise ValueError(
+            f"Expected image of shape (rows, columns, 3), or with alpha (rows, columns, 4), got shape {array.shape}."
+        )
+    if 0 in array.shape:
+        raise ValueError(f"Expected image to have at least one pixel, got shape {array.shape}.")
+    if array.dtype not in DTYPES:
+        raise TypeError(
+            f"Expected image to be of dtype uint8, uint16, float32 or float64, got {array.dtype}."
+            " Convert it with astype, to its range: 0 to 255, 0 to 65535, or 0 to 1 for floats."
+        )
+    return array
+
+
+def check_light(pixels: Array) -> None:
+    """Raise unless floats are from 0 to 1."""
+    if pixels.dtype.kind != "f" or pixels.size == 0:
+        return
+    low, high = float(pixels.min()), float(pixels.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("Expected image to be finite, got NaN or infinity.")
+    if low < 0 or high > 1:
+        raise ValueError(
+            f"Expected floats of image to be from 0 to 1, got {low:g} to {high:g}. Divide them by their range."
+        )
+
+
+def full_range(dtype: np.dtype[Any]) -> int:
+    """Return the largest value of a channel: that of the integers, or 1."""
+    return int(np.iinfo(dtype).max) if dtype.kind == "u" else 1
+
+
+def draw_pixels(image: Array, n_pixels: int, rng: np.random.Generator) -> Array:
+    """Return pixels from all over a picture, in order: one at random from each of `n_pixels` stretches, or all."""
+    total = image.shape[0] * image.shape[1]
+    if total <= n_pixels:
+        return image.reshape(total, image.shape[2])
+    edges = np.arange(n_pixels + 1) * total // n_pixels
+    places = edges[:-1] + (rng.random(n_pixels) * np.diff(edges)).astype(np.int64)
+    rows, columns = np.divmod(places, image.shape[1])
+    return image[rows, columns]
+
+
+def distinct_light(pixels: Array) -> tuple[Floats, Floats]:
+    """Return the light of pixels as shares of the range, each colour once, and how often each occurs.
+
+    Wholly transparent pixels are left out.
+    """
+    check_light(pixels)
+    if pixels.shape[1] == 4:
+        pixels = pixels[pixels[:, 3] > 0]
+    colours = pixels[:, :3]
+    if colours.dtype.kind == "f":
+        return np.asarray(colours, np.float64), np.ones(len(colours))
+    shifts = 8 * colours.dtype.itemsize * np.arange(3)
+    found, counts = np.unique((colours.astype(np.int64) << shifts).sum(axis=1), return_counts=True)
+    most = full_range(colours.dtype)
+    return ((found[:, None] >> shifts) & most) / most, counts.astype(np.float64)
+
+
+def estimate_white(image: Array) -> Floats:
+    """Return the light of the background, as a share of the range in each channel.
+
+    In each channel, some light is exceeded by a thousandth of all pixels. The background are the pixels that are close
+    to that light in all three channels, and their median is returned, or that light itself if there are none. If it is
+    dark or strongly coloured, the picture shows no background, and the full range is returned. Which pixels are looked
+    at depends on nothing but the size of the picture.
+    """
+    light, weights = distinct_light(draw_pixels(image, WHITE_SAMPLES, np.random.default_rng(0)))
+    if len(light) == 0:
+        return np.ones(3)
+    light = np.maximum(light, DARKEST)
+    brightest = np.array([weighted_quantile(channel, weights, 1 - BRIGHT_SHARE) for channel in light.T])
+    depth = np.abs(np.log(brightest) - np.log(light)).max(axis=1)
+    near = depth <= BACKGROUND_DEPTH
+    if near.any():
+        brightest = np.array([weighted_quantile(channel, weights[near], 0.5) for channel in light[near].T])
+    tint = float(np.log(brightest.max() / brightest.min()))
+    return brightest if brightest.mean() >= DARKEST_WHITE and tint <= MOST_TINT else np.ones(3)
+
+
+def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
+    """Return the smallest value up to which lies this share of the weight."""
+    order = np.argsort(values, kind="stable")
+    sums = np.cumsum(weights[order])
+    place = int(np.searchsorted(sums, share * sums[-1]))
+    return float(values[order[min(place, len(order) - 1)]])
+
+
+def optical_density(light: Array, white: Floats | np.float64) -> Array:
+    """Return the optical density of light in the last axis; 0 where it is brighter than the background."""
+    darkest = np.asarray(DARKEST, light.dtype)
+    depth: Array = np.maximum(np.log(white.astype(light.dtype)) - np.log(np.maximum(light, darkest)), 0)
+    return depth
+
+
+def bands(shape: tuple[int, ...], n_pixels: int) -> Iterator[slice]:
+    """Cut a picture into bands of whole rows, of about `n_pixels` pixels each."""
+    height = max(1, n_pixels // shape[1])
+    return (slice(top, min(top + height, shape[0])) for top in range(0, shape[0], height))
+
+
+def for_bands(
+    work: Callable[[slice], None], shape: tuple[int, ...], *, n_pixels: int, n_jobs: int, meter: Meter
+) -> None:
+    """Do the work for all bands of a picture, by `n_jobs` threads; `meter` counts pixels."""
+
+    def do(band: slice) -> int:
+        work(band)
+        return int(band.stop - band.start) * shape[1]
+
+    with closing(in_order(do, bands(shape, n_pixels), n_jobs)) as finished:
+        for n_done in finished:
+            meter.advance(n_done)
