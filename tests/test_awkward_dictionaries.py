@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
-from coupledict.coding import greedy as coders
+from coupledict.coding import kernel as coders
 
 DTYPES = [np.float32, np.float64]
 pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])

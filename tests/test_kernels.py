@@ -9,7 +9,7 @@ from compare import Problem, assert_codes_match, assert_greedy
 from problems import make_coder, random_dictionary, smooth_patches
 
 from coupledict import sparse_encode
-from coupledict.coding import greedy as coders
+from coupledict.coding import kernel as coders
 from coupledict.coding import passes
 from coupledict.coding.samples import Samples
 
@@ -214,7 +214,8 @@ def test_kernels_refuse_other_number_types(rng):
         "status": np.empty(1, np.uint8),
     }
     settings = {
-        "n_nonzero": 3, "tol": -1.0, "ols": False, "gram_free": True, "careful": False, "narrow": False,
+        "n_nonzero": 3, "tol": -1.0, "pursuit": "omp", "alpha": 0.0, "positive": False, "gram_free": True,
+        "careful": False, "narrow": False,
         "masked": False, "workspace": _native.Workspace(), "stop": np.zeros(1, np.int32),
     }  # fmt: skip
     assert plan.encode([np.ones((1, 3))], [1.0], **settings, **outputs) == 3
@@ -266,7 +267,8 @@ def test_views_without_scales_are_refused_in_plain_words():
     plan, one = _native.Plan64(np.eye(3), np.ones(3), ""), np.empty(1)
     with pytest.raises(ValueError, match="expected one scale for each view"):
         plan.encode(
-            [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, ols=False, gram_free=True, careful=False, narrow=False,
+            [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, pursuit="omp", alpha=0.0, positive=False, gram_free=True,
+            careful=False, narrow=False,
             masked=False, workspace=_native.Workspace(), stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32),
             indices=np.empty(1, np.int32), values=one,
             energy=one.copy(), status=np.empty(1, np.uint8),

@@ -13,7 +13,7 @@ from problems import random_dictionary, smooth_patches
 from sklearn.linear_model import orthogonal_mp
 
 from coupledict import sparse_encode
-from coupledict.coding import greedy, incomplete, passes
+from coupledict.coding import incomplete, kernel, passes
 from coupledict.coding.making import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
@@ -53,9 +53,9 @@ def check_against_twin(Xs, Ds, *, max_ties=0.05, **arguments):
 @pytest.fixture
 def method(request, monkeypatch):
     """The Gram matrix, rows of it on demand, or the kernel that makes none."""
-    monkeypatch.setattr(greedy, "gram_pays", lambda recipe, steps: request.param == "gram")
+    monkeypatch.setattr(kernel, "gram_pays", lambda recipe, steps: request.param == "gram")
     if request.param == "gram free":
-        monkeypatch.setattr(greedy, "GRAM_BUDGET_BYTES", 0)
+        monkeypatch.setattr(kernel, "GRAM_BUDGET_BYTES", 0)
     return request.param
 
 
@@ -204,7 +204,7 @@ def test_more_views_than_there_are_sets_of_them(rng):
 @pytest.mark.parametrize("pursuit", PURSUITS)
 @pytest.mark.parametrize("budget", [0, 1 << 30])
 def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, rng, monkeypatch):
-    for module in (greedy, incomplete):
+    for module in (kernel, incomplete):
         monkeypatch.setattr(module, "GRAM_BUDGET_BYTES", budget)
     Xs = [smooth_patches(rng, 300).astype(dtype), rng.standard_normal((300, 10)).astype(dtype)]
     Ds = [random_dictionary(rng, 60, X.shape[1]).astype(dtype) for X in Xs]

@@ -152,9 +152,9 @@ class Plan {
 
     index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol,
                    const std::string &pursuit, double alpha, bool positive, bool gram_free, bool careful, bool narrow,
-                   bool masked, Workspace &workspace,
-                   const Out<const int> &stop, const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
-                   const Out<T> &values, const Out<double> &energy, const Out<std::uint8_t> &status) const {
+                   bool masked, Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
+                   const Out<std::int32_t> &indices, const Out<T> &values, const Out<double> &energy,
+                   const Out<std::uint8_t> &status) const {
         const Rows rows(views, scales);
         const index_t n = rows.n;
         expect(rows.n_features == d_.n_features, "views and dictionary differ in features");
@@ -166,7 +166,7 @@ class Plan {
                "an output is too short");
         expect_double(careful);
         expect(!masked || squares_, "prepare_masks must come before masked signals");
-        const Limits limits = {n_nonzero, tol,    alpha,  find_pursuit(pursuit), find_method(gram_free, careful),
+        const Limits limits = {n_nonzero, tol,    alpha,   find_pursuit(pursuit), find_method(gram_free, careful),
                                narrow,    masked, positive};
         const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
         void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
@@ -398,14 +398,14 @@ void bind_plan(nb::module_ &m, const char *name) {
         .def("allocate_gram", &Plan<T>::allocate_gram)
         .def("prepare_masks", &Plan<T>::prepare_masks, nb::arg("atoms").noconvert())
         .def("fill_gram", &Plan<T>::fill_gram, "start"_a, "stop"_a, "workspace"_a)
-        .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a,
-             "pursuit"_a, "alpha"_a, "positive"_a, "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a, nb::arg("stop").noconvert(),
-             nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
-             nb::arg("energy").noconvert(), nb::arg("status").noconvert())
+        .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a, "pursuit"_a,
+             "alpha"_a, "positive"_a, "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a,
+             nb::arg("stop").noconvert(), nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
+             nb::arg("values").noconvert(), nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
-                    "n_nonzero"_a, "tol"_a, "positive"_a, "careful"_a, "narrow"_a, "workspace"_a, nb::arg("stop").noconvert(),
-                    nb::arg("counts").noconvert(), nb::arg("indices").noconvert(), nb::arg("values").noconvert(),
-                    nb::arg("energy").noconvert(), nb::arg("status").noconvert())
+                    "n_nonzero"_a, "tol"_a, "positive"_a, "careful"_a, "narrow"_a, "workspace"_a,
+                    nb::arg("stop").noconvert(), nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
+                    nb::arg("values").noconvert(), nb::arg("energy").noconvert(), nb::arg("status").noconvert())
         .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
         .def_prop_ro("n_features", &Plan<T>::n_features)
         .def_prop_ro("has_gram", &Plan<T>::has_gram);

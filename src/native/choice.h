@@ -30,9 +30,7 @@ struct LargestCorrelation {
     ivec<T> place[2];  // two chains, so that one does not wait for the other
 
     LargestCorrelation() : top{}, place{} {}
-    void see(int v, vec<T> a, vec<T>, index_t column) {
-        take(v % 2, absolute<T>(a), column);
-    }
+    void see(int v, vec<T> a, vec<T>, index_t column) { take(v % 2, absolute<T>(a), column); }
     void take(int chain, vec<T> size, index_t column) {
         const auto better = size > top[chain];
         top[chain] = better ? size : top[chain];
@@ -48,7 +46,8 @@ struct LargestCorrelation {
                 const T score = top[chain][lane];
                 if (!(score > least)) continue;
                 index_t at = n++;
-                for (; at > 0 && scores[at - 1] < score; --at) scores[at] = scores[at - 1], columns[at] = columns[at - 1];
+                for (; at > 0 && scores[at - 1] < score; --at)
+                    scores[at] = scores[at - 1], columns[at] = columns[at - 1];
                 scores[at] = score;
                 columns[at] = static_cast<index_t>(place[chain][lane]) + lane;
             }

@@ -52,6 +52,31 @@ struct LargestExcess : LargestCorrelation<T> {
     static T gradient(T a, const T *penalties, index_t k, T sign) { return a - sign * penalties[k]; }
 };
 
+// Moves the coefficients of a set to the solution of its equations; atoms whose coefficient becomes 0 leave. False if
+// the newest one leaves at once. `extra` holds the remaining norms of the atoms, if they are needed.
+template <class T, class Set>
+bool make_feasible(const Dictionary<T> &d, Set &set, T *extra) {
+    Chosen<T> &chosen = set.chosen();
+    for (bool first_time = true;; first_time = false) {
+        index_t first = -1;
+        T step = 2;
+        for (index_t j = 0; j < chosen.size; ++j) {
+            if (set.target[j] * set.signs[j] > 0) continue;
+            const T c = chosen.coefficients[j], own = c == 0 ? T(0) : c / (c - set.target[j]);
+            if (!(own >= step)) step = own, first = j;
+        }
+        if (first < 0) break;
+        for (index_t j = 0; j < chosen.size; ++j)
+            chosen.coefficients[j] += step * (set.target[j] - chosen.coefficients[j]);
+        chosen.coefficients[first] = 0;
+        set.leave(d, first, extra);
+        if (first_time && step == 0) return false;
+        if constexpr (Set::kCareful) chosen.unbar();
+    }
+    for (index_t j = 0; j < chosen.size; ++j) chosen.coefficients[j] = set.target[j];
+    return true;
+}
+
 template <class T, class Choice, bool Masked, template <class, class, bool> class SetOf>
 class ConstrainedEncoder {
     using Set = SetOf<T, Choice, Masked>;
@@ -147,7 +172,7 @@ class ConstrainedEncoder {
                     continue;
                 }
             }
-            if (!make_feasible()) {
+            if (!make_feasible(d_, set_, extra_)) {
                 if (!kCareful) return kDoubtful;
                 chosen.bar(k);
                 continue;
@@ -172,33 +197,9 @@ class ConstrainedEncoder {
             const T a = set_.correlation(d_, b_, k), sign = a > 0 ? T(1) : T(-1);
             if (!(Choice::score(static_cast<double>(a), extra(k)) > static_cast<double>(least))) continue;
             const T gradient = Choice::gradient(a, extra_, k, sign);
-            if (!set_.enter(d_, k, sign, x_, nullptr, extra_, gradient) || !make_feasible()) return false;
+            if (!set_.enter(d_, k, sign, x_, nullptr, extra_, gradient) || !make_feasible(d_, set_, extra_))
+                return false;
         }
-        return true;
-    }
-
-    // Moves the coefficients to the solution of the equations; atoms whose coefficient becomes 0 leave. False if the
-    // newest one leaves at once.
-    bool make_feasible() {
-        Chosen<T> &chosen = set_.chosen();
-        for (bool first_time = true;;) {
-            index_t first = -1;
-            T step = 2;
-            for (index_t j = 0; j < chosen.size; ++j) {
-                if (set_.target[j] * set_.signs[j] > 0) continue;
-                const T c = chosen.coefficients[j], own = c == 0 ? T(0) : c / (c - set_.target[j]);
-                if (!(own >= step)) step = own, first = j;
-            }
-            if (first < 0) break;
-            for (index_t j = 0; j < chosen.size; ++j)
-                chosen.coefficients[j] += step * (set_.target[j] - chosen.coefficients[j]);
-            chosen.coefficients[first] = 0;
-            set_.leave(d_, first, extra_);
-            if (first_time && step == 0) return false;
-            first_time = false;
-            if constexpr (kCareful) chosen.unbar();
-        }
-        for (index_t j = 0; j < chosen.size; ++j) chosen.coefficients[j] = set_.target[j];
         return true;
     }
 
@@ -295,17 +296,11 @@ class ConstrainedEncoder {
     // them. A code that is worse than none is dropped.
     void round_off(int exponent) {
         Chosen<T> &chosen = set_.chosen();
+        if (limits_.narrow) chosen.round_narrow(d_, exponent);
         double penalty = 0;
-        for (index_t j = 0; j < chosen.size; ++j) {
-            const index_t k = chosen.atoms[j];
-            const double norm = d_.norms[k] / static_cast<double>(chosen.mask.stretch_of(k));
-            const double c = static_cast<double>(chosen.coefficients[j]);
-            const float written = static_cast<float>(__builtin_ldexp(c / norm, exponent));
-            if (limits_.narrow && __builtin_isfinite(written))
-                chosen.coefficients[j] =
-                    static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
-            if (Choice::kLasso) penalty += __builtin_fabs(static_cast<double>(chosen.coefficients[j])) * extra(k);
-        }
+        if constexpr (Choice::kLasso)
+            for (index_t j = 0; j < chosen.size; ++j)
+                penalty += __builtin_fabs(static_cast<double>(chosen.coefficients[j])) * extra(chosen.atoms[j]);
         energy_ = chosen.residual_energy(d_, x_, residual_);
         if (!(energy_ + 2 * penalty <= signal_energy_)) {
             chosen.clear();

@@ -10,7 +10,8 @@ namespace {
 
 // Does N vectors of columns, from `column` on, of base - sum_j c_j rows_j.
 template <class T, int N>
-inline void subtract_rows(index_t n, const T *c, const T *const *rows, const T *base, index_t column, vec<T> (&out)[N]) {
+inline void subtract_rows(index_t n, const T *c, const T *const *rows, const T *base, index_t column,
+                          vec<T> (&out)[N]) {
     constexpr int lanes = kLanes<T>;
     for (int v = 0; v < N; ++v) out[v] = base ? load(base + column + v * lanes) : vec<T>{};
     for (index_t j = 0; j < n; ++j) {
@@ -65,8 +66,8 @@ class InverseSet : Chosen<T> {
     }
 
     // Takes atom k, whose coefficient is 0 so far, and solves the equations; false if it almost depends on the others.
-    // `extra` holds the remaining norms, or the penalties. With `a` null, the equations of the atoms before it are taken
-    // for solved, and `gradient` is that of atom k.
+    // `extra` holds the remaining norms, or the penalties. With `a` null, the equations of the atoms before it are
+    // taken for solved, and `gradient` is that of atom k.
     bool enter(const Dictionary<T> &d, index_t k, T sign, const T *, const T *a, T *extra, T gradient = 0) {
         constexpr index_t lanes = kLanes<T>;
         const index_t m = size, width = round_up(m, lanes);

@@ -57,8 +57,8 @@ struct Limits {
     double alpha;       // penalty of the coefficients of the atoms before they were normalised (kLasso)
     Pursuit pursuit;
     Method method;
-    bool narrow;  // kCareful: the signals are float32, and coefficients are rounded to float32
-    bool masked;  // NaN stands for a missing entry
+    bool narrow;    // kCareful: the signals are float32, and coefficients are rounded to float32
+    bool masked;    // NaN stands for a missing entry
     bool positive;  // coefficients are not negative
 };
 

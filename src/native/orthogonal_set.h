@@ -78,8 +78,8 @@ class OrthogonalSet {
         s.solve_for(s.projection, target);
     }
 
-    // For an atom k that depends on the chosen ones: changes their coefficients in favour of k, so that the approximation
-    // stays as it is, until one of them is 0. Returns its place, or -1 if none becomes 0.
+    // For an atom k that depends on the chosen ones: changes their coefficients in favour of k, so that the
+    // approximation stays as it is, until one of them is 0. Returns its place, or -1 if none becomes 0.
     index_t exchange(const Dictionary<T> &d, index_t k, T sign) {
         Support<T> &s = signal_.support;
         signal_.project(d, k, row_);

@@ -6,6 +6,7 @@
 #include "gram.h"
 #include "gramfree.h"
 #include "settle.h"
+#include "simultaneous_positive.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
@@ -240,6 +241,12 @@ class SupportEncoder {
 template <class T, class With>
 index_t choose_support_encoder(const Limits &limits, With &&with) {
     constexpr bool careful = sizeof(T) == 8;
+    if (limits.positive) {
+        if constexpr (careful)
+            if (limits.method == kCareful)
+                return with(static_cast<PositiveSupportEncoder<T, OrthogonalSet> *>(nullptr));
+        return with(static_cast<PositiveSupportEncoder<T, InverseSet> *>(nullptr));
+    }
     return limits.method == kCareful ? with(static_cast<SupportEncoder<T, careful> *>(nullptr))
                                      : with(static_cast<SupportEncoder<T, false> *>(nullptr));
 }

@@ -84,6 +84,16 @@ struct Chosen {
         coefficients[j] = coefficients[size];
         slot[atoms[j]] = static_cast<std::int32_t>(j);
     }
+    // Rounds the coefficients to the float32 that will be written.
+    void round_narrow(const Dictionary<T> &d, int exponent) {
+        for (index_t j = 0; j < size; ++j) {
+            const double norm = d.norms[atoms[j]] / static_cast<double>(mask.stretch_of(atoms[j]));
+            const double c = static_cast<double>(coefficients[j]);
+            const float written = static_cast<float>(__builtin_ldexp(c / norm, exponent));
+            if (norm > 0 && __builtin_isfinite(written))
+                coefficients[j] = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+        }
+    }
     // Whether the squared coefficients are so large that rounding errors matter.
     bool has_large_coefficients(double signal_energy) const {
         double sum = 0;

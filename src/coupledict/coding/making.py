@@ -13,11 +13,7 @@ from .recipe import Recipe
 
 def make_coder(recipe: Recipe, n_jobs: int, cancel: CancelToken | None = None) -> Coder:
     """Return the coder of a recipe; its preparation uses `n_jobs` threads."""
-    coder: Coder
-    if recipe.missing:
-        coder = IncompleteCoder(recipe)
-    else:
-        coder = KernelCoder(recipe, n_jobs, cancel)
+    coder = IncompleteCoder(recipe) if recipe.missing else KernelCoder(recipe, n_jobs, cancel)
     if recipe.filled_by is not None:
         coder.preparation = FilledSamples(make_coder(recipe.filled_by, n_jobs, cancel))
     elif recipe.whole_only:

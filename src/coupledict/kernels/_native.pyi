@@ -11,6 +11,7 @@ DEPENDENT: int
 ZERO: int
 DOUBTFUL: int
 UNKNOWN: int
+FULL: int
 NOT_FINITE: int
 OVERFLOW: int
 compiler: str
@@ -36,7 +37,9 @@ class _Plan:
         *,
         n_nonzero: int,
         tol: float,
-        ols: bool,
+        pursuit: str,
+        alpha: float,
+        positive: bool,
         gram_free: bool,
         careful: bool,
         narrow: bool,
@@ -57,6 +60,7 @@ class _Plan:
         *,
         n_nonzero: int,
         tol: float,
+        positive: bool,
         careful: bool,
         narrow: bool,
         workspace: Workspace,
