@@ -19,7 +19,7 @@ BACKGROUND_DEPTH = 0.02  # standard deviation of the weights of pixels of the ba
 FARTHEST = 50.0  # largest negative logarithm of a weight, so that the sum of all is above 0
 DARKEST_WHITE = 0.5  # of the range: darker pixels are no background,
 MOST_TINT = 0.4  # nor are those whose channels differ by more in optical density
-WHITE_SAMPLES = 1_000_000
+WHITE_SAMPLES = 1 << 18
 
 
 def check_stained(value: object) -> Array:
@@ -84,10 +84,15 @@ def distinct_light(pixels: Array) -> tuple[Floats, Floats]:
     colours = pixels[:, :3]
     if colours.dtype.kind == "f":
         return np.asarray(colours, np.float64), np.ones(len(colours))
-    shifts = 8 * colours.dtype.itemsize * np.arange(3)
-    found, counts = np.unique((colours.astype(np.int64) << shifts).sum(axis=1), return_counts=True)
-    most = full_range(colours.dtype)
-    return ((found[:, None] >> shifts) & most) / most, counts.astype(np.float64)
+    bits, most = 8 * colours.dtype.itemsize, full_range(colours.dtype)
+    number = np.int32 if bits == 8 else np.int64
+    packed: Array = colours[:, 0].astype(number)
+    for channel in (1, 2):
+        packed <<= bits
+        packed |= colours[:, channel]
+    found, counts = np.unique(packed, return_counts=True)
+    light = np.stack([found >> 2 * bits, (found >> bits) & most, found & most], axis=1) / most
+    return light, counts.astype(np.float64)
 
 
 def estimate_white(image: Array) -> Floats:
