@@ -78,7 +78,7 @@ def macenko(pixels: Array, seed: int, white: Array) -> Array:
 
 def torchstain(pixels: Array, seed: int) -> Array:
     del seed
-    normalizer = importlib.import_module("torchstain.normalizers").MacenkoNormalizer(backend="numpy")
+    normalizer = importlib.import_module("torchstain").normalizers.MacenkoNormalizer(backend="numpy")
     normalizer.fit(pixels)
     return ordered(np.asarray(normalizer.HERef).T)
 
