@@ -92,6 +92,7 @@ def test_codes_are_those_of_the_lasso(rng):
             assert codes.dtype == dtype
             objective = [0.5 * ((pixels - c @ colours) ** 2).sum(axis=1) + 0.1 * c.sum(axis=1) for c in (codes, wanted)]
             assert (objective[0] <= objective[1] + tolerance).all()
+            np.testing.assert_allclose(codes, wanted, atol=100 * tolerance)
             assert len(np.unique(codes > 0, axis=0)) == 2**n_stains, "every support occurs"
 
 
@@ -187,7 +188,7 @@ def test_number_types_say_the_same(separator, dtype):
     own = StainSeparator().fit(image)
     assert angles(own.stain_matrix_, separator.stain_matrix_).max() < 1e-3
     np.testing.assert_allclose(own.white_, separator.white_, rtol=1e-6)
-    np.testing.assert_allclose(own.transform(image), separator.transform(TILE), atol=0.003)
+    np.testing.assert_allclose(own.transform(image), separator.transform(TILE), atol=1e-4)
     again = own.normalize(image)
     assert (again.dtype, again.shape) == (image.dtype, image.shape)
     most = 65535 if dtype == np.uint16 else 1

@@ -49,7 +49,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         Penalty of the densities that `transform` and `normalize` compute.
     white : "auto", float or three floats, default="auto"
         Light of the background in each channel, as a share of the range of the pixels (240 of 255 is 0.94). ``"auto"``
-        takes the median of the brightest pixels of each picture; if these are dark or strongly coloured, there is no
+        takes the mean of the brightest pixels of each picture; if these are dark or strongly coloured, there is no
         background to see, and it is 1.
     tissue_threshold : float, default=0.15
         Mean optical density above which a pixel is tissue. The others are background, from which nothing is learned.
@@ -110,7 +110,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
     >>> tissue = data.immunohistochemistry()
     >>> separator = StainSeparator().fit(tissue)
     >>> separator.stain_matrix_.round(2)
-    array([[0.57, 0.62, 0.54],
+    array([[0.58, 0.62, 0.54],
            [0.31, 0.51, 0.8 ]])
     >>> densities = separator.transform(tissue)
     >>> densities.shape, densities.dtype

@@ -51,28 +51,34 @@ def exact_codes(correlations: Sequence[Array], gram: Floats) -> list[Array]:
     Notes
     -----
     For every support, the equations G_SS c_S = b_S are solved. Where the solution is positive it is allowed, and worth
-    b_S^T c_S / 2; the best allowed one is the minimum. Each pixel is computed by itself in a fixed order, so the result
-    does not depend on which pixels are computed together. Stains that are almost dependent, such as two that differ by
-    half a degree, are not used together, because rounding would decide about their shares.
+    b_S^T c_S / 2; the best allowed one is the minimum. One whose support contains that of another is the better of the
+    two, and what they are worth need not be compared, which would take more digits than there are. Each pixel is
+    computed by itself in a fixed order, so the result does not depend on which pixels are computed together. Stains
+    that are almost dependent, such as two that differ by half a degree, are not used together, because rounding would
+    decide about their shares.
     """
     n_stains = len(correlations)
     codes = [np.maximum(correlations[0], 0), *(np.zeros_like(b) for b in correlations[1:])]
     best = codes[0] * codes[0]
+    chosen = np.ones(best.shape, np.uint8)  # supports as bits
     supports = itertools.chain.from_iterable(itertools.combinations(range(n_stains), n + 1) for n in range(n_stains))
     for support in itertools.islice(supports, 1, None):
         products = gram[np.ix_(support, support)]
         if np.linalg.det(products) < LEAST_DETERMINANT:
             continue
+        bits = np.uint8(sum(1 << stain for stain in support))
         inverse = np.linalg.inv(products).astype(best.dtype)
         solution = [_combine(row, [correlations[stain] for stain in support]) for row in inverse]
         better = solution[0] > 0
         for part in solution[1:]:
             better &= part > 0
-        worth = solution[0] * correlations[support[0]]
-        for part, stain in zip(solution[1:], support[1:], strict=True):
-            worth += part * correlations[stain]
-        better &= worth > best
-        np.copyto(best, worth, where=better)
+        if len(support) < n_stains:
+            worth = solution[0] * correlations[support[0]]
+            for part, stain in zip(solution[1:], support[1:], strict=True):
+                worth += part * correlations[stain]
+            better &= (worth > best) | ((chosen | bits) == bits)
+            np.copyto(best, worth, where=better)
+            np.copyto(chosen, bits, where=better)
         for stain in range(n_stains):
             np.copyto(codes[stain], solution[support.index(stain)] if stain in support else 0, where=better)
     return codes

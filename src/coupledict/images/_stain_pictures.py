@@ -15,10 +15,11 @@ from ..parallel.ordered import in_order
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
 DARKEST = 1 / 255  # of the range; less light counts as this much, whatever the number type
 BRIGHT_SHARE = 0.001  # of the pixels, that may be brighter than the background: dust, reflections
-BACKGROUND_DEPTH = 0.03  # optical density within which pixels belong to the background, in every channel
+BACKGROUND_DEPTH = 0.02  # standard deviation of the weights of pixels of the background, in optical density
+FARTHEST = 50.0  # largest negative logarithm of a weight, so that the sum of all is above 0
 DARKEST_WHITE = 0.5  # of the range: darker pixels are no background,
 MOST_TINT = 0.4  # nor are those whose channels differ by more in optical density
-WHITE_SAMPLES = 1_000_000
+WHITE_SAMPLES = 1 << 18
 
 
 def check_stained(value: object) -> Array:
@@ -83,31 +84,47 @@ def distinct_light(pixels: Array) -> tuple[Floats, Floats]:
     colours = pixels[:, :3]
     if colours.dtype.kind == "f":
         return np.asarray(colours, np.float64), np.ones(len(colours))
-    shifts = 8 * colours.dtype.itemsize * np.arange(3)
-    found, counts = np.unique((colours.astype(np.int64) << shifts).sum(axis=1), return_counts=True)
-    most = full_range(colours.dtype)
-    return ((found[:, None] >> shifts) & most) / most, counts.astype(np.float64)
+    bits, most = 8 * colours.dtype.itemsize, full_range(colours.dtype)
+    number = np.int32 if bits == 8 else np.int64
+    packed: Array = colours[:, 0].astype(number)
+    for channel in (1, 2):
+        packed <<= bits
+        packed |= colours[:, channel]
+    found, counts = np.unique(packed, return_counts=True)
+    light = np.stack([found >> 2 * bits, (found >> bits) & most, found & most], axis=1) / most
+    return light, counts.astype(np.float64)
 
 
 def estimate_white(image: Array) -> Floats:
     """Return the light of the background, as a share of the range in each channel.
 
-    In each channel, some light is exceeded by a thousandth of all pixels. The background are the pixels that are close
-    to that light in all three channels, and their median is returned, or that light itself if there are none. If it is
-    dark or strongly coloured, the picture shows no background, and the full range is returned. Which pixels are looked
-    at depends on nothing but the size of the picture.
+    In each channel, some light is exceeded by a thousandth of all pixels. The background is the mean of the pixels that
+    are close to that light in all three channels, each weighted by how close, so that the result is not rounded to the
+    levels of the pixels: a single level can turn a faint stain by a degree. If it is dark or strongly coloured, the
+    picture shows no background, and the full range is returned. Which pixels are looked at depends on nothing but the
+    size of the picture.
     """
     light, weights = distinct_light(draw_pixels(image, WHITE_SAMPLES, np.random.default_rng(0)))
     if len(light) == 0:
         return np.ones(3)
     light = np.maximum(light, DARKEST)
-    brightest = np.array([weighted_quantile(channel, weights, 1 - BRIGHT_SHARE) for channel in light.T])
-    depth = np.abs(np.log(brightest) - np.log(light)).max(axis=1)
-    near = depth <= BACKGROUND_DEPTH
-    if near.any():
-        brightest = np.array([weighted_quantile(channel, weights[near], 0.5) for channel in light[near].T])
-    tint = float(np.log(brightest.max() / brightest.min()))
-    return brightest if brightest.mean() >= DARKEST_WHITE and tint <= MOST_TINT else np.ones(3)
+    width = 1 / full_range(image.dtype) if image.dtype.kind == "u" else 0.0
+    brightest = np.array([_smooth_quantile(channel, weights, 1 - BRIGHT_SHARE, width) for channel in light.T])
+    distances = ((np.log(light) - np.log(brightest)) ** 2).sum(axis=1) / (2 * BACKGROUND_DEPTH**2)
+    closeness = weights * np.exp(-np.minimum(distances, FARTHEST))
+    white: Floats = closeness @ light / closeness.sum()
+    tint = float(np.log(white.max() / white.min()))
+    return white if white.mean() >= DARKEST_WHITE and tint <= MOST_TINT else np.ones(3)
+
+
+def _smooth_quantile(values: Floats, weights: Floats, share: float, width: float) -> float:
+    """Return the value up to which lies this share of the weight; levels are spread over their width, not further."""
+    levels, places = np.unique(values, return_inverse=True)
+    amounts = np.bincount(places, weights)
+    sums = np.cumsum(amounts)
+    place = min(int(np.searchsorted(sums, share * sums[-1])), len(levels) - 1)
+    inside = 1 - (sums[place] - share * sums[-1]) / amounts[place]
+    return float(np.clip(levels[place] + width * (inside - 0.5), DARKEST, 1))
 
 
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
