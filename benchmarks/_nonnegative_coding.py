@@ -15,7 +15,7 @@ from sklearn import decomposition
 from coupledict import sparse_encode
 
 #: Side of the patches, atoms, samples.
-PROBLEMS = ((8, 256, 10_000), (16, 1024, 10_000))
+PROBLEMS = ((8, 256, 10_000), (16, 1024, 4_000))
 NONZEROS = (5, 10, 20)
 LARS_SAMPLES = 100
 

@@ -106,16 +106,26 @@ class InverseSet : Chosen<T> {
         return true;
     }
 
-    // The correlation of the residual with atom k, whose Gram row is stored.
-    T correlation(const Dictionary<T> &d, const T *b, index_t k) const {
-        const T *row = d.gram + k * d.stride;
+    // The correlation of the residual with atom k.
+    T correlation(const T *b, index_t k) const {
         T even = b[k], odd = 0;
         index_t j = 0;
         for (; j + 2 <= size; j += 2) {
-            even -= coefficients[j] * row[atoms[j]];
-            odd -= coefficients[j + 1] * row[atoms[j + 1]];
+            even -= coefficients[j] * rows_[j][k];
+            odd -= coefficients[j + 1] * rows_[j + 1][k];
         }
-        return j < size ? even + odd - coefficients[j] * row[atoms[j]] : even + odd;
+        return j < size ? even + odd - coefficients[j] * rows_[j][k] : even + odd;
+    }
+
+    // Whether the coefficients solve the equations of least squares: the squared residual is above its least value by
+    // a^T G^-1 a, where a are the correlations of the residual with the chosen atoms, and G is their Gram matrix.
+    bool is_solved(const T *a, double signal_energy) {
+        for (index_t j = 0; j < size; ++j) given_[j] = a[atoms[j]];
+        multiply(size, given_, solution_);
+        double excess = 0;
+        for (index_t j = 0; j < size; ++j)
+            excess += static_cast<double>(given_[j]) * static_cast<double>(solution_[j]);
+        return __builtin_fabs(excess) <= kTrustedExcess<T> * signal_energy;
     }
 
     // Takes out the atom at place j, and solves the equations of the others.

@@ -78,8 +78,9 @@ class KernelCoder(Coder):
         if with_gram:
             for plan in self._plans:
                 _fill_gram(plan, n_jobs, cancel)
-        orthogonalising = self.n_atoms * self.n_nonzero**2 * len(self.groups)
-        correlating = self.n_atoms * sum(widths) * (1 if with_gram else self.n_nonzero)
+        steps = min(self.n_nonzero, 2 * self.typical_nonzero)  # where the number is open, some samples take many
+        orthogonalising = self.n_atoms * steps**2 * len(self.groups)
+        correlating = self.n_atoms * sum(widths) * (1 if with_gram else steps)
         self.multiply_adds = float(orthogonalising + correlating)
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
