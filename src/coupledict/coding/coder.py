@@ -74,6 +74,8 @@ class Coder(ABC):
     typical_nonzero : int
         Number of nonzeros per sample to allocate memory for at first.
     tol : float or None
+    positive : bool
+        Whether coefficients are not negative.
     multiply_adds : float
         Estimated multiply-adds per sample.
     chunk_rows : int or None
@@ -96,6 +98,7 @@ class Coder(ABC):
     n_nonzero: int
     typical_nonzero: int
     tol: float | None = None
+    positive: bool = False
     multiply_adds: float
     chunk_rows: int | None = None
     whole_blocks: bool = False
@@ -117,6 +120,10 @@ class Coder(ABC):
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples; write the squared residual and the status of each into `scratch`."""
 
+    def penalty_of(self, codes: ChunkCodes) -> float:
+        """Return what codes cost beside the squared residual, in its units: twice the penalty of the lasso, else 0."""
+        return 0.0
+
     def count_unreached(self, coded: Coded) -> int:
         """Return how many samples ended above tol although they were allowed more atoms."""
         return 0
@@ -124,7 +131,7 @@ class Coder(ABC):
     def count_shortfall(self, coded: Coded) -> Shortfall:
         """Return how many samples were not coded as asked."""
         unknown = int(np.count_nonzero(coded.status == _native.UNKNOWN))
-        return Shortfall(coded.status.size, self.count_unreached(coded), unknown)
+        return Shortfall(coded.status.size, self.count_unreached(coded), unknown, self.positive)
 
 
 class Workspaces:
@@ -157,24 +164,33 @@ class Shortfall:
         Those that ended above tol although they were allowed more atoms.
     unknown : int
         Those that have no known entry, and thus no code.
+    positive : bool
+        Whether coefficients are not negative.
     """
 
     n_samples: int = 0
     unreached: int = 0
     unknown: int = 0
+    positive: bool = False
 
     def __iadd__(self, other: Shortfall) -> Self:
         self.n_samples += other.n_samples
         self.unreached += other.unreached
         self.unknown += other.unknown
+        self.positive |= other.positive
         return self
 
     def warn(self, tol: float | None, *, stacklevel: int = 3) -> None:
         """Warn once of each kind, if there are any."""
         if self.unreached:
+            why = (
+                "correlates positively with no atom"
+                if self.positive
+                else "is, up to rounding, orthogonal to every atom"
+            )
             warnings.warn(
-                f"{self.unreached} of {self.n_samples} samples did not reach tol={tol}: what is left of them is, up to"
-                " rounding, orthogonal to every atom. Use a larger tol or a dictionary that spans the samples.",
+                f"{self.unreached} of {self.n_samples} samples did not reach tol={tol}: what is left of them {why}."
+                " Use a larger tol or a dictionary that spans the samples.",
                 ConvergenceWarning,
                 stacklevel=stacklevel,
             )

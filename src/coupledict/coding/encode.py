@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..foundation.arrays import Array, common_dtype
-from ..foundation.checks import check_choice, check_weights
+from ..foundation.arrays import Array, Floats, common_dtype
+from ..foundation.checks import check_choice, check_truth, check_weights
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_names
 from ..parallel.jobs import count_jobs
+from .gap import duality_gaps
 from .making import make_coder
 from .passes import encode
 from .recipe import Recipe
@@ -81,6 +82,7 @@ def match_views(
     return present, arrays, may_miss([given[v] for v in present], arrays, labels, missing)
 
 
+@overload
 def sparse_encode(
     X: ViewsLike,
     dictionary: ViewsLike,
@@ -93,7 +95,37 @@ def sparse_encode(
     missing: Missing = "error",
     view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
     n_jobs: int | None = None,
-) -> csr_array:
+    return_gap: Literal[False] = False,
+) -> csr_array: ...
+@overload
+def sparse_encode(
+    X: ViewsLike,
+    dictionary: ViewsLike,
+    *,
+    n_nonzero_coefs: int | None = None,
+    tol: float | None = None,
+    pursuit: Pursuit = "omp",
+    alpha: float | None = None,
+    positive_code: bool = False,
+    missing: Missing = "error",
+    view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+    return_gap: Literal[True],
+) -> tuple[csr_array, Floats]: ...
+def sparse_encode(
+    X: ViewsLike,
+    dictionary: ViewsLike,
+    *,
+    n_nonzero_coefs: int | None = None,
+    tol: float | None = None,
+    pursuit: Pursuit = "omp",
+    alpha: float | None = None,
+    positive_code: bool = False,
+    missing: Missing = "error",
+    view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
+    n_jobs: int | None = None,
+    return_gap: bool = False,
+) -> csr_array | tuple[csr_array, Floats]:
     """Code samples sparsely over a dictionary, or over coupled dictionaries of several views.
 
     Finds codes ``C`` with few nonzeros, sample by sample and greedily (unless ``pursuit="lasso"``), that make this sum
@@ -122,15 +154,15 @@ def sparse_encode(
     pursuit : {"omp", "ols", "lasso"}, default="omp"
         Orthogonal matching pursuit takes the atom that correlates most with the residual. Orthogonal least squares
         takes the one that lowers the residual most; it costs more and gives slightly smaller errors. ``"lasso"``
-        minimises with an l1 penalty instead, by scikit-learn's coordinate descent; it needs `alpha`, and
-        `n_nonzero_coefs` and `tol` must be left out.
+        minimises with an l1 penalty instead, exactly, by an active-set method; it needs `alpha`, and `n_nonzero_coefs`
+        and `tol` must be left out.
     alpha : float, optional
         Penalty of ``pursuit="lasso"``: codes minimise
         ``0.5 * sum_v view_weights[v] * ||x_v - c D_v||^2 + alpha * ||c||_1``, with the atoms as given, not normalised.
     positive_code : bool, default=False
         Whether coefficients are not negative. OMP and OLS then take the atom that correlates most, or lowers the
         residual most, with a positive sign, and coefficients are those of non-negative least squares over the chosen
-        atoms [3]_; an atom whose coefficient becomes 0 leaves.
+        atoms [3]_; an atom whose coefficient becomes 0 leaves. The lasso minimises over non-negative codes.
     missing : {"error", "nan"}, default="error"
         ``"nan"``: NaN in `X` stands for a missing entry, and a row of NaN in a view for an absent view. Each sample is
         coded as if it had its known entries alone: residuals, norms of atoms and `tol` count these. A sample gets at
@@ -142,12 +174,17 @@ def sparse_encode(
     n_jobs : int, optional
         Number of threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only: the
         results are the same to the last bit.
+    return_gap : bool, default=False
+        Whether to return the duality gaps of ``pursuit="lasso"`` as well.
 
     Returns
     -------
-    scipy.sparse.csr_array of shape (n_samples, n_components)
+    codes : scipy.sparse.csr_array of shape (n_samples, n_components)
         The codes, with sorted indices. float32 if `X` and `dictionary` hold nothing but float32, float16, booleans and
         integers of up to 16 bits; float64 otherwise.
+    gaps : array of shape (n_samples,)
+        Only with `return_gap`: by how much the lasso's objective of each code exceeds its minimum, at most. Computed in
+        float64 from the codes; for float64 codes they are rounding errors.
 
     Raises
     ------
@@ -202,6 +239,8 @@ def sparse_encode(
     """
     check_choice(missing, "missing", get_args(Missing))
     rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha, positive_code=positive_code)
+    if check_truth(return_gap, "return_gap") and rule.alpha is None:
+        raise ValueError(f"return_gap=True is for pursuit='lasso'; codes of {pursuit!r} have no duality gap.")
     dictionaries, single = check_dictionaries(dictionary)
     given = list_views(X, view_names(dictionary))
     present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing)
@@ -217,4 +256,7 @@ def sparse_encode(
     names = None if single else tuple(f"X[{present[i]}]" for i in kept)
     coded = encode(coder, Samples(views, dtype, names=names, missing=incomplete), threads)
     coder.count_shortfall(coded).warn(coder.tol)
-    return coded.as_csr(coder.n_atoms)[0]
+    codes = coded.as_csr(coder.n_atoms)[0]
+    if not return_gap or rule.alpha is None:
+        return codes
+    return codes, duality_gaps(views, chosen, weights[kept], codes, rule.alpha, positive=rule.positive)

@@ -33,6 +33,7 @@ class IncompleteCoder(Coder):
     def __init__(self, recipe: Recipe) -> None:
         self._masked = masked = KernelCoder(recipe, 1, masked=True)
         self.n_atoms, self.dtype, self.groups, self.tol = masked.n_atoms, masked.dtype, masked.groups, masked.tol
+        self.positive = masked.positive
         self.n_nonzero, self.typical_nonzero = masked.n_nonzero, masked.typical_nonzero
         self.multiply_adds, self.whole_blocks = masked.multiply_adds, masked.whole_blocks
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
@@ -64,6 +65,10 @@ class IncompleteCoder(Coder):
             scratch.energy[rows], scratch.status[rows] = energy, status
             codes = codes.filled(rows, part)
         return codes
+
+    def penalty_of(self, codes: ChunkCodes) -> float:
+        """Return twice alpha times the sum of the absolute coefficients."""
+        return self._masked.penalty_of(codes)
 
     def count_unreached(self, coded: Coded) -> int:
         """Return how many samples ended above tol although they were allowed more atoms."""

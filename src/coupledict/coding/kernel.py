@@ -64,7 +64,7 @@ class KernelCoder(Coder):
         self.typical_nonzero = min(self.n_nonzero, TYPICAL_NONZERO) if unlimited else self.n_nonzero
         self._room = min(self.n_nonzero, FIRST_ROOM) if rule.pursuit == "lasso" else self.n_nonzero
         self._unlimited = n_nonzero >= most
-        self.tol, self.dtype = rule.tol, dtype
+        self.tol, self.dtype, self.positive = rule.tol, dtype, rule.positive
         self._kernel_tol = -1.0 if rule.tol is None else rule.tol / self._top_weight
         self._kernel_alpha = 0.0 if rule.alpha is None else rule.alpha / self._top_weight
         fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
@@ -184,6 +184,11 @@ class KernelCoder(Coder):
         if careful is None:
             careful = self._careful = self._make_plans(np.dtype(np.float64))
         return careful
+
+    def penalty_of(self, codes: ChunkCodes) -> float:
+        """Return twice alpha times the sum of the absolute coefficients."""
+        alpha = self._recipe.rule.alpha
+        return 0.0 if alpha is None else 2 * alpha * float(np.abs(codes.values[0]).sum(dtype=np.float64))
 
     def count_unreached(self, coded: Coded) -> int:
         """Return how many samples ended above tol although they were allowed more atoms."""

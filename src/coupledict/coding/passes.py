@@ -74,6 +74,7 @@ class _ChunkSums:
     own: _Accumulators
     energy: float
     n_nonzeros: int
+    penalty: float
     view_energy: Floats
     known_energy: Floats
     view_samples: npt.NDArray[np.int64]
@@ -216,7 +217,8 @@ def sum_codes(
                 views = [view[has] for view, has in zip(views, has_view, strict=True)]
         sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
         known_energy = sizes if known_energy is None else known_energy
-        return _ChunkSums(own, float(energy.sum()), codes.indices.size, sizes, known_energy, counts, worst)
+        total, penalty = float(energy.sum()), coder.penalty_of(codes)
+        return _ChunkSums(own, total, codes.indices.size, penalty, sizes, known_energy, counts, worst)
 
     a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
     b = [np.zeros((n_atoms, width)) for width in widths]
@@ -237,6 +239,7 @@ def sum_codes(
         idle.append(found.own)
         total.energy += found.energy
         total.n_nonzeros += found.n_nonzeros
+        total.penalty += found.penalty
         total.view_energy += found.view_energy
         total.known_energy += found.known_energy
         total.view_samples += found.view_samples

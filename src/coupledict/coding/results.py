@@ -159,6 +159,9 @@ class PassSums:
     view_samples : array of shape (n_views,)
         Number of samples that have each view.
     worst : WorstSamples
+    penalty : float
+        What the codes cost, beside the squared residual: for the lasso, twice the penalty times the sum of the absolute
+        coefficients; else 0.
     """
 
     n_samples: int
@@ -170,6 +173,7 @@ class PassSums:
     known_energy: Floats
     view_samples: npt.NDArray[np.int64]
     worst: WorstSamples
+    penalty: float = 0.0
 
     def __iadd__(self, other: PassSums) -> Self:
         """Add the sums of other samples."""
@@ -182,6 +186,7 @@ class PassSums:
         self.uses += other.uses
         self.energy += other.energy
         self.n_nonzeros += other.n_nonzeros
+        self.penalty += other.penalty
         self.view_energy += other.view_energy
         self.known_energy += other.known_energy
         self.view_samples += other.view_samples

@@ -145,9 +145,10 @@ class CoupledDictionaryLearning(SeveralViews):
     history_ : list of dict
         For each iteration: ``seconds`` since the fit began (without callbacks), ``limit``, ``n_samples``,
         ``mean_nonzeros``, ``objective`` (the weighted squared error of the codes, with the dictionaries that they were
-        computed with), ``error`` (its square root divided by n_samples, as the paper plots it), ``rms`` (the square
-        root of its mean over the samples), ``view_errors`` (``error`` of each view, not weighted), ``unused`` (the
-        number of atoms that no sample used).
+        computed with; for the lasso plus ``2 * alpha`` times the sum of the absolute coefficients), ``error`` (the
+        square root of the squared error divided by n_samples, as the paper plots it), ``rms`` (the square root of its
+        mean over the samples), ``view_errors`` (``error`` of each view, not weighted), ``unused`` (the number of atoms
+        that no sample used).
     n_iter_ : int
         Number of iterations that were done.
     predictors_ : dict

@@ -371,7 +371,9 @@ def learn_batch(
         cancel=threads.cancel,
     )
     running = running.absorb(found, forgetting)
-    outcome = Outcome(found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst)
+    outcome = Outcome(
+        found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst, found.penalty
+    )
     seconds = (fitted.history[-1]["seconds"] if fitted.history else 0.0) + time.perf_counter() - began
     record = outcome.record(coder.n_nonzero, seconds, running.scale)
     del record["view_errors"]  # they are not computed for a batch

@@ -81,6 +81,7 @@ class Outcome:
     view_energies: Floats
     uses: npt.NDArray[np.int64]
     worst: WorstSamples
+    penalty: float = 0.0
 
     def record(self, limit: int, seconds: float, scale: float) -> Record:
         """Return the entry of the history, in plain Python numbers.
@@ -93,7 +94,7 @@ class Outcome:
             "limit": limit,
             "n_samples": self.n_samples,
             "mean_nonzeros": self.n_nonzeros / n,
-            "objective": min(self.energy / scale / scale, LARGEST),
+            "objective": min((self.energy + self.penalty) / scale / scale, LARGEST),
             "error": float(np.sqrt(self.energy)) / n / scale,
             "rms": float(np.sqrt(self.energy / n)) / scale,
             "view_errors": [float(np.sqrt(left)) / n / scale for left in self.view_energies],
@@ -253,7 +254,9 @@ class Loop:
             else:
                 energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
             update.apply(group, complete)
-        return Outcome(found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst)
+        return Outcome(
+            found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst, found.penalty
+        )
 
     def _update_from_codes(
         self, update: CodeUpdate, data: Data, recipe: Recipe, portion: Portion | None, n_worst: int
