@@ -141,7 +141,8 @@ def test_history_is_what_the_codes_say(batches, parameters):
         parts = zip(batch, codes, learner.components_, strict=True)
         left = weights @ [np.sum((X - C.toarray() @ D) ** 2) for X, C, D in parts]
         record = learner.partial_fit(batch).history_[-1]
-        assert record["objective"] == pytest.approx(left, rel=1e-10)
+        penalty = 2 * parameters.get("alpha", 0) * np.abs(codes[0].data).sum()
+        assert record["objective"] == pytest.approx(left + penalty, rel=1e-10)
         assert record["error"] == pytest.approx(np.sqrt(left) / 60, rel=1e-10)
         assert record["mean_nonzeros"] == codes[0].nnz / 60
         assert record["unused"] == 12 - np.unique(codes[0].indices).size

@@ -78,8 +78,6 @@ class Coder(ABC):
         Whether coefficients are not negative.
     multiply_adds : float
         Estimated multiply-adds per sample.
-    chunk_rows : int or None
-        Number of samples per call, fixed so that the result does not depend on the chunks; None if any number will do.
     whole_blocks : bool
         Whether samples that are coded in one call share work.
     filler : Filler or None
@@ -100,7 +98,6 @@ class Coder(ABC):
     tol: float | None = None
     positive: bool = False
     multiply_adds: float
-    chunk_rows: int | None = None
     whole_blocks: bool = False
     filler: Filler | None = None
     target_filler: Filler | None = None

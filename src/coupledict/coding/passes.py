@@ -17,13 +17,14 @@ from ..foundation.arrays import Array, Floats
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
-from ..parallel.jobs import MAX_CHUNK, cut
+from ..parallel.jobs import LEAST_CHUNK_SECONDS, MAX_CHUNK, MULTIPLY_ADDS_PER_SECOND, SIGNAL_BLOCK, cut
 from ..parallel.ordered import in_order
 from .coder import Coder, Scratch, Workspaces
 from .filling import Filler, add_known
 from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
 from .samples import Samples
 
+SUMS_SHARE = 50  # in a small chunk, multiply-adds of coding for each number of the sums
 CHUNKS = 8  # of a pass over many samples: enough to share, and few sums to add
 ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
 
@@ -38,7 +39,7 @@ def encode(
 ) -> Coded:
     """Code all samples. `cancel` is the token of the outer work, if there is any."""
     n = len(samples)
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, coder.chunk_rows or chunk_size, whole_blocks=coder.whole_blocks)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, whole_blocks=coder.whole_blocks)
     cancel = CancelToken(cancel)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
@@ -143,6 +144,20 @@ class Targets:
     filler: Filler | None = None
 
 
+def _rows_of_chunk(n: int, coder: Coder, width: int) -> int:
+    """Return how many samples share their sums; it does not depend on the number of threads.
+
+    Sums are written and added once for each chunk. A few samples whose coding takes long, as by the lasso, are cut into
+    smaller chunks, so that there is one for every thread.
+    """
+    least = max(512, 2 * coder.n_atoms)
+    if n < 4 * least:
+        sums = len(coder.groups) * coder.n_atoms * (coder.n_atoms + width)
+        worth = max(SUMS_SHARE * sums, LEAST_CHUNK_SECONDS * MULTIPLY_ADDS_PER_SECOND) / coder.multiply_adds
+        least = int(np.clip(worth, SIGNAL_BLOCK, least))
+    return int(np.clip(n // CHUNKS, least, MAX_CHUNK))
+
+
 def sum_codes(
     coder: Coder,
     samples: Samples,
@@ -167,8 +182,7 @@ def sum_codes(
         everything = list(range(len(explained.views)))
         groups = [everything] if filler is None else [[v] for v in everything]
     widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
-    rows = coder.chunk_rows or int(np.clip(n // CHUNKS, max(512, 2 * n_atoms), MAX_CHUNK))
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, rows)
+    chunks, short = cut(n, coder.multiply_adds, n_jobs, _rows_of_chunk(n, coder, sum(widths)))
     cancel = CancelToken(cancel)
     workspaces = Workspaces()
     idle: deque[_Accumulators] = deque()
