@@ -24,9 +24,12 @@ def random_dictionary(rng, n_components, n_features):
     return atoms * 4.0 ** rng.uniform(-1, 1, (n_components, 1)) / np.linalg.norm(atoms, axis=1, keepdims=True)
 
 
-def make_coder(dictionaries, weights, dtype, *, limit=None, tol=None, pursuit="omp", coupling="code", n_samples):
+def make_coder(
+    dictionaries, weights, dtype, *, limit=None, tol=None, pursuit="omp", coupling="code", alpha=None, positive=False,
+    n_samples,
+):  # fmt: skip
     """A coder of checked arguments."""
-    rule = CodingRule(limit, tol, pursuit, coupling)
+    rule = CodingRule(limit, tol, pursuit, coupling, alpha, positive)
     return making.make_coder(
         Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples), 1
     )
