@@ -233,11 +233,13 @@ def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
             row |= {"angle": results[:, 0].mean(), "angle_spread": results[:, 0].std()}
             row |= {"rmse": results[:, 1].mean(), "rmse_spread": results[:, 1].std()}
             found.append(row | {"seconds": float(np.median(seconds))})
+            print(f"{method}, {reported_on}: {row['angle']:.2f} degrees, RMSE {row['rmse']:.3f}", flush=True)
     for cube in reversed(CUBES):
         rows = []
         for row in (row for row in found if row["cube"] == cube):
             setting = f"{row['alpha']:g}" if "alpha" in row else ""
-            figures_ = [f"{row[key]:.2f} +- {row[key + '_spread']:.2f}" for key in ("angle", "rmse")]
+            figures_ = [f"{row['angle']:.1f} +- {row['angle_spread']:.1f}"]
+            figures_ += [f"{row['rmse']:.3f} +- {row['rmse_spread']:.3f}"]
             rows.append([row["method"], setting, *figures_, duration(row["seconds"])])
         other = next(name for name in CUBES if name != cube)
         print(table([f"{cube}, settings of {other}", "penalty", "angle", "RMSE", "time"], rows, left=1))
