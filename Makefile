@@ -127,7 +127,8 @@ sanitize: sanitize-address sanitize-thread
 sanitize-address: $(VENV)-sanitize-address/.built
 	$(call preloaded,libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		$(VENV)-sanitize-address/bin/python -m pytest -q -n 2 -p no:cacheprovider \
-		tests/test_kernels.py tests/test_support.py tests/test_updates.py
+		tests/test_kernels.py tests/test_support.py tests/test_updates.py tests/test_lasso.py \
+		tests/test_positive_codes.py tests/test_positive_dict.py
 
 # The second line makes a race on purpose: ThreadSanitizer must see it, and says so with its exit code.
 sanitize-thread: $(VENV)-sanitize-thread/.built

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import twins_of_updates as twin
-from dask_cluster import as_dask
 from learners import assert_same_model, make, norms, planted_views, start_of
 from problems import random_dictionary
 from scipy.optimize import nnls
@@ -392,7 +391,8 @@ def test_a_checkpoint_of_before_has_neither_sign(Xs, tmp_path):
 
 
 def test_chunks_and_dask_are_as_memory(Xs, rng, monkeypatch):
-    import dask
+    dask = pytest.importorskip("dask")
+    from dask_cluster import as_dask
 
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 60)
     start = [rng.standard_normal((12, 6)), rng.random((12, 9))]

@@ -38,6 +38,7 @@ PROOFS = [
     Proof("processes", 3, alone=True),
     *(Proof("fuzz_coding", 24_000, seed) for seed in range(4)),
     Proof("fuzz_coherent", 6_000),
+    Proof("fuzz_constrained", 6_000),
     Proof("kills", 200),
     Proof("number_types", 20_000),
     Proof("endurance", 2_000),

@@ -44,8 +44,16 @@ struct PositiveFall : LargestFall<T, M> {
 template <class T, bool Positive>
 struct LargestExcess : LargestCorrelation<T> {
     static constexpr bool kNeedsExtra = true, kLasso = true;
-    void see(int v, vec<T> a, vec<T> penalty, index_t column) {
-        this->take(v % 2, (Positive ? a : absolute<T>(a)) - penalty, column);
+    void see(int v, vec<T> a, vec<T> penalty, index_t column) { this->take(v % 2, excess(a, penalty), column); }
+    static vec<T> excess(vec<T> a, vec<T> penalty) { return (Positive ? a : absolute<T>(a)) - penalty; }
+    // The first atom with the same excess as atom k.
+    static index_t first_like(const T *a, const T *penalties, index_t k) {
+        const index_t own = k - k % kLanes<T>;
+        const vec<T> wanted = splat(excess(load(a + own), load(penalties + own))[k - own]);
+        for (index_t column = 0; column < own; column += kLanes<T>)
+            if (const unsigned same = equal_lanes(excess(load(a + column), load(penalties + column)), wanted))
+                return column + __builtin_ctz(same);
+        return own + __builtin_ctz(equal_lanes(excess(load(a + own), load(penalties + own)), wanted));
     }
     static double score(double a, double penalty) { return (Positive ? a : __builtin_fabs(a)) - penalty; }
     static bool heard(double a, double penalty, double noise) { return score(a, penalty) > noise; }
@@ -190,8 +198,8 @@ class ConstrainedEncoder {
         index_t columns[2 * kLanes<T>];
         if (static_cast<double>(least) < noise_) least = static_cast<T>(noise_);
         const index_t n = choice_.list(least, columns);
-        for (index_t i = 1; i < n && chosen.size < most_; ++i) {
-            const index_t k = columns[i];
+        for (index_t i = 0; i < n && chosen.size < most_; ++i) {
+            const index_t k = Choice::first_like(a_now_, extra_, columns[i]);
             if (chosen.is_chosen(k)) continue;
             const T a = set_.correlation(b_, k), sign = a > 0 ? T(1) : T(-1);
             if (!(Choice::score(static_cast<double>(a), extra(k)) > static_cast<double>(least))) continue;
@@ -248,8 +256,8 @@ class ConstrainedEncoder {
         return false;
     }
 
-    // Whether a fast method that ends hears an atom, but so faintly that it may be rounding error, and something is left
-    // to explain. An atom that almost depends on the chosen ones is faint, and may yet be worth much.
+    // Whether a fast method that ends hears an atom, but so faintly that it may be rounding error, and something is
+    // left to explain. An atom that almost depends on the chosen ones is faint, and may yet be worth much.
     bool hears_faint() {
         if constexpr (kCareful || Choice::kLasso) return false;
         const Chosen<T> &chosen = set_.chosen();

@@ -123,8 +123,7 @@ class InverseSet : Chosen<T> {
         for (index_t j = 0; j < size; ++j) given_[j] = a[atoms[j]];
         multiply(size, given_, solution_);
         double excess = 0;
-        for (index_t j = 0; j < size; ++j)
-            excess += static_cast<double>(given_[j]) * static_cast<double>(solution_[j]);
+        for (index_t j = 0; j < size; ++j) excess += static_cast<double>(given_[j]) * static_cast<double>(solution_[j]);
         return __builtin_fabs(excess) <= kTrustedExcess<T> * signal_energy;
     }
 

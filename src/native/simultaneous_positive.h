@@ -121,8 +121,8 @@ class PositiveSupportEncoder {
         return true;
     }
 
-    // Whether a fast method that ends hears an atom, but so faintly that it may be rounding error, and something is left
-    // to explain.
+    // Whether a fast method that ends hears an atom, but so faintly that it may be rounding error, and something is
+    // left to explain.
     bool hears_faint() {
         if constexpr (kCareful) return false;
         bool faint = false;
