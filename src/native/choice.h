@@ -37,20 +37,20 @@ struct LargestCorrelation {
         place[chain] = better ? splat_index<T>(column) : place[chain];
     }
     bool hears_shut(double) const { return false; }
-    // The best column of each lane, in the order of their scores, where it is above `least`; returns how many.
+    // The best column of each lane where it is above `least`; returns how many.
     index_t list(T least, index_t *columns) const {
-        T scores[2 * kLanes<T>];
+        using Index = std::remove_const_t<decltype(Simd<T>::magnitude)>;
+        const vec<T> one = splat(T(1));
         index_t n = 0;
-        for (int chain = 0; chain < 2; ++chain)
-            for (int lane = 0; lane < kLanes<T>; ++lane) {
-                const T score = top[chain][lane];
-                if (!(score > least)) continue;
-                index_t at = n++;
-                for (; at > 0 && scores[at - 1] < score; --at)
-                    scores[at] = scores[at - 1], columns[at] = columns[at - 1];
-                scores[at] = score;
-                columns[at] = static_cast<index_t>(place[chain][lane]) + lane;
+        for (int chain = 0; chain < 2; ++chain) {
+            alignas(kVectorBytes) Index start[kLanes<T>];
+            *reinterpret_cast<ivec<T> *>(start) = place[chain];
+            const vec<T> above = top[chain] > splat(least) ? one : vec<T>{};
+            for (unsigned mask = equal_lanes(above, one); mask; mask &= mask - 1) {
+                const int lane = __builtin_ctz(mask);
+                columns[n++] = static_cast<index_t>(start[lane]) + lane;
             }
+        }
         return n;
     }
     index_t winner() const {
