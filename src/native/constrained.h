@@ -127,7 +127,10 @@ class ConstrainedEncoder {
         set_.chosen().mask = block_.mask(d_, i, features_);
         prepare_extra(arrival.exponent);
         Status status = pursue(stop);
-        if (kCareful && status != kFull) round_off(arrival.exponent);
+        if (kCareful && status != kFull) {
+            round_off(arrival.exponent);
+            if (status == kTolerance && energy_ > tol_) status = kDependent;
+        }
         if (!kCareful && status != kFull && !is_trusted()) status = kDoubtful;
         if (status == kDoubtful || status == kFull)
             writer.skip(row, arrival, status);
@@ -319,7 +322,8 @@ class ConstrainedEncoder {
     // them. A code that is worse than none is dropped.
     void round_off(int exponent) {
         Chosen<T> &chosen = set_.chosen();
-        if (limits_.narrow) chosen.round_narrow(d_, exponent);
+        if constexpr (kCareful)
+            if (limits_.narrow) set_.round_narrow(d_, exponent);
         double penalty = 0;
         if constexpr (Choice::kLasso)
             for (index_t j = 0; j < chosen.size; ++j)

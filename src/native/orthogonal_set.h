@@ -100,6 +100,19 @@ class OrthogonalSet {
     // The coefficient that the exchange has given to the new atom.
     T given() const { return given_; }
 
+    // Rounds the coefficients to the float32 that will be written. Each makes up for the rounding of those before it,
+    // unless one of them would change its sign.
+    void round_narrow(const Dictionary<T> &d, int exponent) {
+        Support<T> &s = signal_.support;
+        for (index_t j = 0; j < s.size; ++j) target[j] = s.coefficients[j];
+        s.solve_narrow(d, exponent);
+        bool keeps_signs = true;
+        for (index_t j = 0; j < s.size; ++j) keeps_signs = keeps_signs && s.coefficients[j] * signs[j] > 0;
+        if (keeps_signs) return;
+        for (index_t j = 0; j < s.size; ++j) s.coefficients[j] = target[j];
+        s.round_narrow(d, exponent);
+    }
+
     // Computes the correlations of the residual, and the remaining norms; `seen(v, a, column)` gets the correlations.
     // Returns the squared residual.
     template <class Seen>

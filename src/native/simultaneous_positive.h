@@ -55,7 +55,10 @@ class PositiveSupportEncoder {
         *status = pursue();
         if (!is_trusted()) *status = kDoubtful;
         if (*status == kDoubtful) return 0;
-        if (kCareful) round_off(arrival.exponent);
+        if (kCareful) {
+            round_off(arrival.exponent);
+            if (*status == kTolerance && total_energy() > tol_) *status = kDependent;
+        }
         const double left = total_energy();
         *energy = left > 0 ? __builtin_ldexp(left, 2 * arrival.exponent) : 0;
         bool all_fit = true;
@@ -204,7 +207,8 @@ class PositiveSupportEncoder {
         for (index_t v = 0; v < n_views_; ++v) {
             OneView &view = views_[v];
             Chosen<T> &chosen = view.set.chosen();
-            if (limits_.narrow) chosen.round_narrow(d_[v], exponent);
+            if constexpr (kCareful)
+                if (limits_.narrow) view.set.round_narrow(d_[v], exponent);
             view.energy = chosen.residual_energy(d_[v], view.x, residual_);
             if (view.energy <= view.signal_energy) continue;
             chosen.clear();
