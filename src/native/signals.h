@@ -49,8 +49,8 @@ constexpr double kShareOfBest = 0.3;
 // Duality gap of the lasso, relative to the squared norm of the signal, above which a signal is doubtful.
 template <class T>
 constexpr double kTrustedGap = sizeof(T) == 4 ? 1e-5 : 1e-12;
-// Squared residual beyond that of least squares over the chosen atoms, relative to the squared norm of the signal, above
-// which a signal is doubtful (non-negative pursuits).
+// Squared residual beyond that of least squares over the chosen atoms, relative to the squared norm of the signal,
+// above which a signal is doubtful (non-negative pursuits).
 template <class T>
 constexpr double kTrustedExcess = sizeof(T) == 4 ? 1e-7 : 1e-18;
 template <class T>
