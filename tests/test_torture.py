@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import fuzz_coding
+import fuzz_constrained
 import fuzz_learning
 import kills
 import numpy as np
@@ -31,6 +32,32 @@ def test_codes_of_awkward_problems():
 
 def test_fits_on_awkward_samples():
     assert fuzz_learning.run(60, seed=1)["cases"] == 60
+
+
+def test_codes_with_constraints_over_coherent_atoms():
+    figures = fuzz_constrained.run(90, seed=1)
+    assert figures["judged samples"] > 500
+    assert figures["nonzeros"] > 3000
+
+
+def shrink(codes):
+    return codes * codes.dtype.type(0.99)
+
+
+def grow(codes):
+    return codes * codes.dtype.type(9)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"), [(shrink, "is left that need not be"), (grow, "worse than that of no code|exceeds"),
+                            (np.negative, "negative")],
+)  # fmt: skip
+def test_wrong_codes_with_constraints_are_noticed(monkeypatch, fault, sentence):
+    monkeypatch.setattr(
+        fuzz_constrained, "sparse_encode", lambda *arrays, **options: fault(sparse_encode(*arrays, **options))
+    )
+    with pytest.raises(AssertionError, match=sentence):
+        fuzz_constrained.run(60, seed=1)
 
 
 @pytest.fixture

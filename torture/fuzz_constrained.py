@@ -86,7 +86,7 @@ def run(count: int, seed: int) -> Figures:
             warnings.filterwarnings("ignore", ".*no known entry")
             codes = sparse_encode(
                 X.astype(dtype), atoms.astype(dtype), pursuit=pursuit, positive_code=positive, missing="nan",
-                **options,  # type: ignore[arg-type]
+                **options,
             ).toarray().astype(float)  # fmt: skip
         if not np.isfinite(codes).all() or (positive and codes.min() < 0):
             raise AssertionError(f"A code is negative, or no number: {what}.")
