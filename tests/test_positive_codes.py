@@ -272,6 +272,30 @@ def test_equations_are_solved_however_many_atoms_almost_depend(level, dtype, pur
             assert error <= nnls(atoms[support].T.astype(float), x)[1] + share * np.linalg.norm(x)
 
 
+@pursuits
+@pytest.mark.parametrize("coupling", ["code", "support"])
+def test_tolerances_a_little_below_a_residual(level, pursuit, coupling, rng):
+    """With large coefficients the running residual has large errors; near tol, it is computed anew."""
+    if coupling == "support" and pursuit == "ols":
+        return
+    options = {"pursuit": pursuit, "coupling": coupling, "positive": True, "n_samples": 1}
+
+    def error_of(x, D, **limits):
+        coder = make_coder([D], [1], np.float32, **limits, **options)
+        code = encode(coder, Samples([x[None]], np.dtype(np.float32)), 1).as_csr(85)[0].toarray()[0]
+        return np.sum((x.astype(float) - code.astype(float) @ D.astype(float)) ** 2)
+
+    for _ in range(12):
+        D = rng.standard_normal((85, 3)) @ rng.standard_normal((3, 39))
+        D += 10 ** rng.uniform(-1.6, -0.8) * rng.standard_normal(D.shape)
+        D = (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(np.float32)
+        for x in rng.standard_normal((12, 39)).astype(np.float32):
+            x /= np.linalg.norm(x)
+            error = error_of(x, D, limit=10)
+            for below in (1e-6, 3e-6, 1e-5):
+                assert error_of(x, D, tol=error - below) <= error - below + 1e-8
+
+
 @pytest.mark.parametrize("coupling", ["code", "support"])
 def test_float32_tells_what_its_rounding_misses(rng, coupling):
     """Coefficients are so large that float32 cannot hold the digits that tol asks for."""

@@ -273,8 +273,9 @@ class ConstrainedEncoder {
 
     // Whether the squared residual is at most tol; close to it, the residual itself is computed.
     bool reached() {
-        const double doubt = 8 * kEnergyBand<T> * signal_energy_;
-        if (tol_ < 0 || energy_ > tol_ + doubt) return false;
+        if (tol_ < 0) return false;
+        const double doubt = 8 * kEnergyBand<T> * (signal_energy_ + set_.chosen().squared_coefficients());
+        if (energy_ > tol_ + doubt) return false;
         if (energy_ >= tol_ - doubt) energy_ = set_.chosen().residual_energy(d_, x_, residual_);
         return energy_ <= tol_;
     }

@@ -192,8 +192,10 @@ class PositiveSupportEncoder {
     }
 
     bool reached() {
-        const double doubt = 8 * kEnergyBand<T> * signal_energy_;
-        if (tol_ < 0 || total_energy() > tol_ + doubt) return false;
+        if (tol_ < 0) return false;
+        double sum = signal_energy_;
+        for (index_t v = 0; v < n_views_; ++v) sum += views_[v].set.chosen().squared_coefficients();
+        if (total_energy() > tol_ + 8 * kEnergyBand<T> * sum) return false;
         find_energies();
         return total_energy() <= tol_;
     }

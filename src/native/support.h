@@ -94,12 +94,10 @@ struct Chosen {
                 coefficients[j] = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
         }
     }
+    double squared_coefficients() const { return squared_norm(size, coefficients); }
     // Whether the squared coefficients are so large that rounding errors matter.
     bool has_large_coefficients(double signal_energy) const {
-        double sum = 0;
-        for (index_t j = 0; j < size; ++j)
-            sum += static_cast<double>(coefficients[j]) * static_cast<double>(coefficients[j]);
-        return !(sum <= kLargeCoefficients<T> * signal_energy);
+        return !(squared_coefficients() <= kLargeCoefficients<T> * signal_energy);
     }
     // Squared residual of signal x with the present coefficients, in double.
     double residual_energy(const Dictionary<T> &d, const T *x, double *residual) const {
