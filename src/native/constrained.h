@@ -201,11 +201,15 @@ class ConstrainedEncoder {
         index_t columns[2 * kLanes<T>];
         if (static_cast<double>(least) < noise_) least = static_cast<T>(noise_);
         const index_t n = choice_.list(least, columns);
+        const auto still_exceeds = [&](index_t k) {
+            return !chosen.is_chosen(k) &&
+                   Choice::score(static_cast<double>(set_.correlation(b_, k)), extra(k)) > static_cast<double>(least);
+        };
         for (index_t i = 0; i < n && chosen.size < most_; ++i) {
+            if (!still_exceeds(columns[i])) continue;
             const index_t k = Choice::first_like(a_now_, extra_, columns[i]);
-            if (chosen.is_chosen(k)) continue;
+            if (k != columns[i] && !still_exceeds(k)) continue;
             const T a = set_.correlation(b_, k), sign = a > 0 ? T(1) : T(-1);
-            if (!(Choice::score(static_cast<double>(a), extra(k)) > static_cast<double>(least))) continue;
             const T gradient = Choice::gradient(a, extra_, k, sign);
             if (!set_.enter(d_, k, sign, x_, nullptr, extra_, gradient) || !make_feasible(d_, set_, extra_))
                 return false;

@@ -45,7 +45,7 @@ constexpr double kNothingLeftNarrow = 64 * Precision<float>::epsilon * Precision
 constexpr double kTrustedShare = 100 * Precision<double>::epsilon;
 // Of atoms that one pass over the dictionary has seen, those are taken whose excess is at least this share of the best
 // one's (lasso).
-constexpr double kShareOfBest = 0.3;
+constexpr double kShareOfBest = 0.2;
 // Duality gap of the lasso, relative to the squared norm of the signal, above which a signal is doubtful.
 template <class T>
 constexpr double kTrustedGap = sizeof(T) == 4 ? 1e-5 : 1e-12;
