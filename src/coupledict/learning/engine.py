@@ -29,7 +29,7 @@ from .fitted import FittedDictionaries
 from .imputation import fit_moments
 from .loop import Loop, LoopPlan, Outcome
 from .predictors import fit_predictors
-from .running_sums import RunningSums
+from .running_sums import DECAY, LASSO_DECAY, RunningSums
 from .schedule import FIRST_SHARE, FIRST_SHARE_INCOMPLETE, Growth, sample_sizes, sparsity_limits
 from .settings import LearningSettings
 from .start import check_init, check_positive, start
@@ -370,7 +370,7 @@ def learn_batch(
         threads.count,
         cancel=threads.cancel,
     )
-    running = running.absorb(found, forgetting)
+    running = running.absorb(found, forgetting, LASSO_DECAY if rule.pursuit == "lasso" else DECAY)
     outcome = Outcome(
         found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst, found.penalty
     )
