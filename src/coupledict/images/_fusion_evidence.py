@@ -54,7 +54,13 @@ class DetailPredictor:
 
     def __init__(self, learner: CoupledDictionaryLearning, n_patches: int, n_jobs: int) -> None:
         atoms, self._n_jobs = learner.components_[0], n_jobs
-        rule = CodingRule.checked(learner.n_nonzero_coefs, learner.tol, learner.pursuit)
+        rule = CodingRule.checked(
+            learner.n_nonzero_coefs,
+            learner.tol,
+            learner.pursuit,
+            alpha=learner.alpha,
+            positive_code=learner.positive_code,
+        )
         dtype = np.result_type(np.float32, atoms.dtype)
         weights = np.asarray(learner.view_weights_[:1])
         self._coder = PreparedCoder([atoms], rule, dtype, n_patches, weights=weights, n_jobs=n_jobs)
