@@ -1,0 +1,60 @@
+"""Duality gaps of the lasso: bounds on how far codes are from the minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from problems import random_dictionary
+
+from coupledict import sparse_encode
+from coupledict.coding.gap import duality_gaps
+
+
+def objective(Xs, Ds, weights, codes, alpha):
+    """The objective of each code, over known entries."""
+    squares = [w * np.nansum((X - codes @ D) ** 2, axis=1) for w, X, D in zip(weights, Xs, Ds, strict=True)]
+    return 0.5 * np.sum(squares, axis=0) + alpha * np.abs(codes).sum(axis=1)
+
+
+@pytest.fixture
+def problem(rng):
+    """Two weighted views, one of them with missing entries."""
+    Xs = [3 * rng.standard_normal((40, 12)), rng.standard_normal((40, 7))]
+    Xs[0][rng.random(Xs[0].shape) < 0.2] = np.nan
+    return Xs, [random_dictionary(rng, 30, X.shape[1]) for X in Xs], [0.5, 2.0]
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_gaps_of_codes_are_rounding_errors(problem, positive):
+    Xs, Ds, weights = problem
+    rule = {"pursuit": "lasso", "alpha": 0.7, "positive_code": positive, "missing": "nan", "view_weights": weights}
+    codes, gaps = sparse_encode(Xs, Ds, return_gap=True, **rule)
+    assert gaps.shape == (40,)
+    assert gaps.dtype == np.float64
+    assert np.all(gaps <= 1e-11 * objective(Xs, Ds, weights, codes.toarray(), 0.7))
+    assert (codes != sparse_encode(Xs, Ds, **rule)).nnz == 0
+    single = [X.astype(np.float32) for X in Xs], [D.astype(np.float32) for D in Ds]
+    _, rough = sparse_encode(*single, return_gap=True, **rule)
+    assert 0 < rough.max() < 1e-4 * objective(Xs, Ds, weights, codes.toarray(), 0.7).max()
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_gaps_bound_what_worse_codes_lose(problem, positive, rng, monkeypatch):
+    monkeypatch.setattr("coupledict.coding.gap.NUMBERS_AT_ONCE", 200)  # several blocks of samples
+    Xs, Ds, weights = problem
+    best = sparse_encode(
+        Xs, Ds, pursuit="lasso", alpha=0.7, positive_code=positive, missing="nan", view_weights=weights
+    )
+    worse = best.copy()
+    worse.data = worse.data * rng.uniform(0.5, 1.4, worse.nnz)
+    gaps = duality_gaps(Xs, Ds, np.array(weights), worse, 0.7, positive=positive)
+    lost = [objective(Xs, Ds, weights, codes.toarray(), 0.7) for codes in (worse, best)]
+    assert np.all(gaps >= lost[0] - lost[1] - 1e-9)
+    assert np.median(gaps) < 100 * np.median(lost[0] - lost[1])  # bounds, but not idle ones
+
+
+def test_gaps_are_for_the_lasso():
+    with pytest.raises(ValueError, match=r"return_gap=True is for pursuit='lasso'; codes of 'omp' have no duality gap"):
+        sparse_encode(np.ones((1, 2)), np.eye(2), return_gap=True)
+    with pytest.raises(TypeError, match="Expected return_gap to be True or False, got 1"):
+        sparse_encode(np.ones((1, 2)), np.eye(2), pursuit="lasso", alpha=0.1, return_gap=1)
