@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from problems import random_dictionary
 
-from coupledict import sparse_encode
+from coupledict import lasso_gaps, sparse_encode
 from coupledict.coding.gap import duality_gaps
 
 
@@ -27,14 +27,14 @@ def problem(rng):
 @pytest.mark.parametrize("positive", [False, True])
 def test_gaps_of_codes_are_rounding_errors(problem, positive):
     Xs, Ds, weights = problem
-    rule = {"pursuit": "lasso", "alpha": 0.7, "positive_code": positive, "missing": "nan", "view_weights": weights}
-    codes, gaps = sparse_encode(Xs, Ds, return_gap=True, **rule)
+    rule = {"alpha": 0.7, "positive_code": positive, "missing": "nan", "view_weights": weights}
+    codes = sparse_encode(Xs, Ds, pursuit="lasso", **rule)
+    gaps = lasso_gaps(Xs, Ds, codes, **rule)
     assert gaps.shape == (40,)
     assert gaps.dtype == np.float64
     assert np.all(gaps <= 1e-11 * objective(Xs, Ds, weights, codes.toarray(), 0.7))
-    assert (codes != sparse_encode(Xs, Ds, **rule)).nnz == 0
     single = [X.astype(np.float32) for X in Xs], [D.astype(np.float32) for D in Ds]
-    _, rough = sparse_encode(*single, return_gap=True, **rule)
+    rough = lasso_gaps(*single, sparse_encode(*single, pursuit="lasso", **rule), **rule)
     assert 0 < rough.max() < 1e-4 * objective(Xs, Ds, weights, codes.toarray(), 0.7).max()
 
 
@@ -53,8 +53,19 @@ def test_gaps_bound_what_worse_codes_lose(problem, positive, rng, monkeypatch):
     assert np.median(gaps) < 100 * np.median(lost[0] - lost[1])  # bounds, but not idle ones
 
 
-def test_gaps_are_for_the_lasso():
-    with pytest.raises(ValueError, match=r"return_gap=True is for pursuit='lasso'; codes of 'omp' have no duality gap"):
-        sparse_encode(np.ones((1, 2)), np.eye(2), return_gap=True)
-    with pytest.raises(TypeError, match="Expected return_gap to be True or False, got 1"):
-        sparse_encode(np.ones((1, 2)), np.eye(2), pursuit="lasso", alpha=0.1, return_gap=1)
+def test_gaps_of_views_that_count(problem):
+    """A view of weight 0 counts as absent, and codes may be dense."""
+    Xs, Ds, _ = problem
+    codes = sparse_encode(Xs[1], Ds[1], pursuit="lasso", alpha=0.7).toarray()
+    gaps = lasso_gaps(Xs, Ds, codes, alpha=0.7, missing="nan", view_weights=[0, 1])
+    np.testing.assert_array_equal(gaps, lasso_gaps(Xs[1], Ds[1], codes, alpha=0.7))
+
+
+def test_codes_that_do_not_fit_are_refused():
+    X, atoms = np.ones((1, 2)), np.eye(2)
+    with pytest.raises(
+        ValueError, match=r"Expected codes of shape \(1, 2\), one row for each sample of X, got \(2, 2\)"
+    ):
+        lasso_gaps(X, atoms, np.eye(2), alpha=0.1)
+    with pytest.raises(ValueError, match="Expected a positive alpha with pursuit='lasso', got 0"):
+        lasso_gaps(X, atoms, np.zeros((1, 2)), alpha=0)

@@ -20,7 +20,7 @@ WRONG = [
     ('CoupledDictionaryLearning(predictor="ols")', 'Argument "predictor"'),
     ('DictionaryLearning(init="dtc")', 'Argument "init"'),
     ('OnlineDictionaryLearning(coupling="codes")', 'Argument "coupling"'),
-    ('sparse_encode(X, X, pursuit="ompp")', 'No overload variant of "sparse_encode"'),
+    ('sparse_encode(X, X, pursuit="ompp")', 'Argument "pursuit"'),
     ("OnlineDictionaryLearning(schedule='linear')", 'Unexpected keyword argument "schedule"'),
 ]
 REVEALED = [
@@ -33,7 +33,7 @@ REVEALED = [
     ('DictionaryLearning.load("model")', "DictionaryLearning"),
     ('coupledict.load("model")', "SavedMixin"),
     ("sparse_encode(X, X)", "csr_array"),
-    ('sparse_encode(X, X, pursuit="lasso", alpha=1.0, return_gap=True)', "tuple[scipy.sparse._csr.csr_array"),
+    ("coupledict.lasso_gaps(X, X, sparse_encode(X, X), alpha=1.0)", "ndarray"),
 ]
 
 

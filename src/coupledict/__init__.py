@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .coding.encode import sparse_encode
+    from .coding.encode import lasso_gaps, sparse_encode
     from .estimators.coder import SparseCoder
     from .estimators.coupled import PAPER, CoupledDictionaryLearning
     from .estimators.online import OnlineDictionaryLearning
@@ -26,6 +26,7 @@ __all__ = [
     "OnlineDictionaryLearning",
     "SparseCoder",
     "sparse_encode",
+    "lasso_gaps",
     "dct_dictionary",
     "load",
     "open_codes",
@@ -47,6 +48,7 @@ _PLACES = {
     "OnlineDictionaryLearning": "estimators.online",
     "SparseCoder": "estimators.coder",
     "sparse_encode": "coding.encode",
+    "lasso_gaps": "coding.encode",
     "dct_dictionary": "learning.start",
     "load": "loading",
     "open_codes": "files.codes",

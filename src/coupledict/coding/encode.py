@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args, overload
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats, common_dtype
-from ..foundation.checks import check_choice, check_truth, check_weights
+from ..foundation.checks import check_choice, check_weights
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_names
 from ..parallel.jobs import count_jobs
@@ -82,7 +83,6 @@ def match_views(
     return present, arrays, may_miss([given[v] for v in present], arrays, labels, missing)
 
 
-@overload
 def sparse_encode(
     X: ViewsLike,
     dictionary: ViewsLike,
@@ -95,37 +95,7 @@ def sparse_encode(
     missing: Missing = "error",
     view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
     n_jobs: int | None = None,
-    return_gap: Literal[False] = False,
-) -> csr_array: ...
-@overload
-def sparse_encode(
-    X: ViewsLike,
-    dictionary: ViewsLike,
-    *,
-    n_nonzero_coefs: int | None = None,
-    tol: float | None = None,
-    pursuit: Pursuit = "omp",
-    alpha: float | None = None,
-    positive_code: bool = False,
-    missing: Missing = "error",
-    view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
-    n_jobs: int | None = None,
-    return_gap: Literal[True],
-) -> tuple[csr_array, Floats]: ...
-def sparse_encode(
-    X: ViewsLike,
-    dictionary: ViewsLike,
-    *,
-    n_nonzero_coefs: int | None = None,
-    tol: float | None = None,
-    pursuit: Pursuit = "omp",
-    alpha: float | None = None,
-    positive_code: bool = False,
-    missing: Missing = "error",
-    view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
-    n_jobs: int | None = None,
-    return_gap: bool = False,
-) -> csr_array | tuple[csr_array, Floats]:
+) -> csr_array:
     """Code samples sparsely over a dictionary, or over coupled dictionaries of several views.
 
     Finds codes ``C`` with few nonzeros, sample by sample and greedily (unless ``pursuit="lasso"``), that make this sum
@@ -154,8 +124,8 @@ def sparse_encode(
     pursuit : {"omp", "ols", "lasso"}, default="omp"
         Orthogonal matching pursuit takes the atom that correlates most with the residual. Orthogonal least squares
         takes the one that lowers the residual most; it costs more and gives slightly smaller errors. ``"lasso"``
-        minimises with an l1 penalty instead, exactly, by an active-set method; it needs `alpha`, and `n_nonzero_coefs`
-        and `tol` must be left out.
+        minimises with an l1 penalty instead, exactly, by an active-set method (:func:`coupledict.lasso_gaps` tells how
+        exactly); it needs `alpha`, and `n_nonzero_coefs` and `tol` must be left out.
     alpha : float, optional
         Penalty of ``pursuit="lasso"``: codes minimise
         ``0.5 * sum_v view_weights[v] * ||x_v - c D_v||^2 + alpha * ||c||_1``, with the atoms as given, not normalised.
@@ -174,17 +144,12 @@ def sparse_encode(
     n_jobs : int, optional
         Number of threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only: the
         results are the same to the last bit.
-    return_gap : bool, default=False
-        Whether to return the duality gaps of ``pursuit="lasso"`` as well.
 
     Returns
     -------
-    codes : scipy.sparse.csr_array of shape (n_samples, n_components)
+    scipy.sparse.csr_array of shape (n_samples, n_components)
         The codes, with sorted indices. float32 if `X` and `dictionary` hold nothing but float32, float16, booleans and
         integers of up to 16 bits; float64 otherwise.
-    gaps : array of shape (n_samples,)
-        Only with `return_gap`: by how much the lasso's objective of each code exceeds its minimum, at most. Computed in
-        float64 from the codes; for float64 codes they are rounding errors.
 
     Raises
     ------
@@ -237,10 +202,77 @@ def sparse_encode(
     >>> sparse_encode([[1.0, np.nan, 2.0]], [[1.0, 1.0, 2.0], [0.0, 1.0, 0.0]], missing="nan").toarray()
     array([[1., 0.]])
     """
-    check_choice(missing, "missing", get_args(Missing))
     rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha, positive_code=positive_code)
-    if check_truth(return_gap, "return_gap") and rule.alpha is None:
-        raise ValueError(f"return_gap=True is for pursuit='lasso'; codes of {pursuit!r} have no duality gap.")
+    given = _open(X, dictionary, view_weights, missing)
+    threads = count_jobs(n_jobs)
+    samples = given.samples
+    recipe = Recipe(given.dictionaries, given.weights, samples.dtype, rule, len(samples), samples.missing)
+    coder = make_coder(recipe, threads)
+    coded = encode(coder, samples, threads)
+    coder.count_shortfall(coded).warn(coder.tol)
+    return coded.as_csr(coder.n_atoms)[0]
+
+
+def lasso_gaps(
+    X: ViewsLike,
+    dictionary: ViewsLike,
+    codes: csr_array,
+    *,
+    alpha: float,
+    positive_code: bool = False,
+    missing: Missing = "error",
+    view_weights: Sequence[float] | npt.NDArray[Any] | None = None,
+) -> Floats:
+    """Return the duality gaps of lasso codes: by how much each exceeds the minimum of its objective, at most.
+
+    Computed in float64 from the codes as they are. Gaps of float64 codes of :func:`coupledict.sparse_encode` are
+    rounding errors.
+
+    Parameters
+    ----------
+    X, dictionary, alpha, positive_code, missing, view_weights
+        As in :func:`coupledict.sparse_encode`.
+    codes : array or scipy.sparse array of shape (n_samples, n_components)
+        Codes of `X`, from anywhere.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict import lasso_gaps, sparse_encode
+    >>> X, atoms = np.array([[3.0, 1.0]]), np.eye(2)
+    >>> codes = sparse_encode(X, atoms, pursuit="lasso", alpha=0.5)
+    >>> lasso_gaps(X, atoms, codes, alpha=0.5)
+    array([0.])
+    >>> lasso_gaps(X, atoms, 0 * codes, alpha=0.5).round(2)
+    array([3.47])
+    """
+    rule = CodingRule.checked(None, None, "lasso", alpha=alpha, positive_code=positive_code)
+    given = _open(X, dictionary, view_weights, missing)
+    shape = len(given.samples), given.dictionaries[0].shape[0]
+    found = csr_array(codes)
+    if found.shape != shape:
+        raise ValueError(f"Expected codes of shape {shape}, one row for each sample of X, got {found.shape}.")
+    return duality_gaps(
+        given.samples.views, given.dictionaries, given.weights, found, float(alpha), positive=rule.positive
+    )
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The views that are given and have a weight: samples, dictionaries and weights."""
+
+    samples: Samples
+    dictionaries: list[Array]
+    weights: Floats
+
+
+def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Missing) -> _Given:
+    """Check samples and dictionaries as users give them."""
+    check_choice(missing, "missing", get_args(Missing))
     dictionaries, single = check_dictionaries(dictionary)
     given = list_views(X, view_names(dictionary))
     present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing)
@@ -250,13 +282,6 @@ def sparse_encode(
     kept = [i for i, weight in enumerate(weights) if weight > 0]
     chosen = [d for i in kept if (d := dictionaries[present[i]]) is not None]
     views = [views[i] for i in kept]
-    dtype = common_dtype([*views, *chosen])
-    threads = count_jobs(n_jobs)
-    coder = make_coder(Recipe(chosen, weights[kept], dtype, rule, views[0].shape[0], incomplete), threads)
     names = None if single else tuple(f"X[{present[i]}]" for i in kept)
-    coded = encode(coder, Samples(views, dtype, names=names, missing=incomplete), threads)
-    coder.count_shortfall(coded).warn(coder.tol)
-    codes = coded.as_csr(coder.n_atoms)[0]
-    if not return_gap or rule.alpha is None:
-        return codes
-    return codes, duality_gaps(views, chosen, weights[kept], codes, rule.alpha, positive=rule.positive)
+    samples = Samples(views, common_dtype([*views, *chosen]), names=names, missing=incomplete)
+    return _Given(samples, chosen, weights[kept])
