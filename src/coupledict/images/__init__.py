@@ -1,7 +1,8 @@
 """Images: patches, multi-focus fusion, super-resolution, inpainting, stains, measures of how well they were done."""
 
 from . import metrics
-from ._fusion import Fusion, MultiFocusFusion
+from ._fusion import MultiFocusFusion
+from ._fusion_result import FusedSource, Fusion
 from ._inpainting import Inpainting
 from ._patches import assemble_patches, extract_patches, patch_bands
 from ._resize import imresize
@@ -14,6 +15,7 @@ __all__ = [
     "patch_bands",
     "MultiFocusFusion",
     "Fusion",
+    "FusedSource",
     "SuperResolution",
     "Inpainting",
     "StainSeparator",

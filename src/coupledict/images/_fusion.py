@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from importlib import resources
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,24 +24,10 @@ from ._fusion_decision import Labels, compose, remove_small
 from ._fusion_evidence import DetailPredictor, Grey, count_patches, luma, pixel_evidence
 from ._fusion_pictures import check_pairs, check_sources, draw_views
 from ._fusion_register import register
+from ._fusion_result import FusedSource, Fusion
 
 MODEL = "fusion.safetensors"  # tools/train_fusion.py makes it
 LEARNER = CoupledDictionaryLearning.__name__
-
-
-class Fusion(NamedTuple):
-    """What :meth:`MultiFocusFusion.fuse` returns.
-
-    Attributes
-    ----------
-    image : array of the shape and number type of the sources
-        The fused picture.
-    decision : array of int of shape (height, width)
-        The number of the source that each pixel was taken from, counted from 0.
-    """
-
-    image: Array
-    decision: Labels
 
 
 class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
@@ -123,7 +109,10 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         *,
         n_nonzero_coefs: int = 5,
         patch_size: int = 8,
-        register: bool = False,
+        register: bool | str = "auto",
+        motion: str = "affine",
+        keep_size: bool = False,
+        slab: int | None = None,
         max_samples: int = 100_000,
         max_iter: int = 30,
         max_bytes: int = 1 << 24,
@@ -141,6 +130,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         self.patch_size, self.max_samples, self.max_iter = patch_size, max_samples, max_iter
         self.n_scales, self.window, self.min_region, self.seam = n_scales, window, min_region, seam
         self.register, self.max_bytes = register, max_bytes
+        self.motion, self.keep_size, self.slab = motion, keep_size, slab
 
     def _check_parameters(self) -> None:
         counts = ("n_components", "n_nonzero_coefs", "patch_size", "max_samples", "max_iter", "n_scales", "window")
@@ -151,8 +141,6 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
             check_non_negative(getattr(self, name), name)
         if self.min_region >= 1:
             raise ValueError(f"Expected min_region to be a share of the image, below 1, got {self.min_region}.")
-        if not isinstance(self.register, bool | np.bool_):
-            raise TypeError(f"Expected register to be True or False, got {self.register!r}.")
         self._check_run()
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -204,15 +192,24 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
             With the fields `image` and `decision`.
         """
         self._check_parameters()
+        from pathlib import Path
+
+        from ._files import read_image
+
+        images = [read_image(image).pixels if isinstance(image, str | Path) else image for image in images]
         sources, scale = check_sources(images, self.patch_size)
         learner = self._dictionary()
         with self._watched() as told:
-            if self.register:
+            if self.register is True:
                 sources = register(sources, scale, Meter(told, "aligning", len(sources) - 1))
             labels = self._decide(learner, sources, scale, told)
         if self.min_region > 0:
             labels = remove_small(labels, len(sources), self.min_region * labels.size)
-        return Fusion(compose(sources, labels, self.seam), labels)
+        shares = np.bincount(labels.ravel(), minlength=len(sources)) / labels.size
+        found = [FusedSource(float(share), False, 0.0, np.eye(3), 1.0, (1.0, 1.0)) for share in shares]
+        box = (0, 0, labels.shape[0], labels.shape[1])
+        depth = labels.astype(np.float32)
+        return Fusion(compose(sources, labels, self.seam), labels, depth, len(sources) // 2, box, found)
 
     def _decide(
         self, learner: CoupledDictionaryLearning, sources: list[Array], scale: float, told: Callback | None
