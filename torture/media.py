@@ -101,7 +101,52 @@ def make_images() -> dict[str, bytes]:
         kind: Any = {"photometric": "rgb" if pixels.ndim == 3 else "minisblack", **options}
         tifffile.imwrite(out, pixels, metadata=None, **kind)
         files[f"{name}.tif"] = out.getvalue()
+    return files | _deep_images(colour.astype(np.uint16) * 257)
+
+
+def _deep_images(colour: np.ndarray[Any, np.dtype[np.uint16]]) -> dict[str, bytes]:
+    """Return files of 16 bits that others than Pillow and tifffile read."""
+    import cv2
+    import pillow_heif
+
+    files = {"deepcolour.png": cv2.imencode(".png", colour)[1].tobytes()}
+    files["deeplzw.tif"] = cv2.imencode(".tif", colour, [cv2.IMWRITE_TIFF_COMPRESSION, 5])[1].tobytes()
+    for name, mode, pixels in [
+        ("shallow.heic", "RGB", (colour >> 8).astype(np.uint8)),
+        ("deep.heic", "RGB;16", colour),
+    ]:
+        out = io.BytesIO()
+        height, width = pixels.shape[:2]
+        pillow_heif.from_bytes(mode=mode, size=(width, height), data=pixels.tobytes()).save(out)
+        files[name] = out.getvalue()
+    files["raw.dng"] = raw_image(colour[..., 0])
     return files
+
+
+def raw_image(
+    mosaic: np.ndarray[Any, np.dtype[np.uint16]], *, orientation: int = 1, more: tuple[Any, ...] = ()
+) -> bytes:
+    """Return a raw file (DNG) of 16 bits, with the red pixels first and the neutral grey of a camera."""
+    matrix = [7034, -804, -1014, -4420, 12564, 2058, -851, 1994, 5758]  # from XYZ to a camera, in units of 1 / 10,000
+    tags = [
+        (271, "s", 0, "Maker", True),
+        (272, "s", 0, "Model", True),
+        (274, "H", 1, orientation, True),
+        (33421, "H", 2, (2, 2), True),
+        (33422, "B", 4, (0, 1, 1, 2), True),
+        (50706, "B", 4, (1, 4, 0, 0), True),
+        (50707, "B", 4, (1, 1, 0, 0), True),
+        (50708, "s", 0, "Maker Model", True),
+        (50714, "H", 1, 0, True),
+        (50717, "I", 1, 65535, True),
+        (50721, 10, 9, tuple(number for entry in matrix for number in (entry, 10_000)), True),
+        (50728, 5, 3, (1, 2, 1, 1, 2, 3), True),
+        (50778, "H", 1, 21, True),
+        *more,
+    ]
+    out = io.BytesIO()
+    tifffile.imwrite(out, mosaic, photometric=32803, metadata=None, extratags=tags)
+    return out.getvalue()
 
 
 def make_sounds() -> dict[str, bytes]:

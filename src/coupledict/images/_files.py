@@ -1,18 +1,17 @@
 """Read and write image files: reading keeps all bits, and a written file appears whole or not at all.
 
-tifffile reads TIFF, because it supports 16-bit colour; Pillow reads TIFF files with unusual compression or colours, and
-all other formats. Both come with scikit-image. The header tells the number of pixels before any of them is decoded, and
-files with too many are refused.
+Pillow reads most formats; what it would cut to 8 bits is read by tifffile (TIFF, `_file_tiff`), OpenCV (PNG,
+`_file_png`), pillow-heif and rawpy (`_file_raw`). The header tells the number of pixels before any of them is decoded,
+and files with too many are refused. `_file_metadata` says which EXIF data are kept.
 """
 
 from __future__ import annotations
 
 import io
-import logging
 import os
 import warnings
-import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,42 @@ import numpy.typing as npt
 
 from ..files import whole
 from ..files.whole import replace_file
+from ..foundation.version import __version__
+from . import _file_png as png
+from . import _file_tiff as tiff
+from ._file_limits import (
+    MAX_PIXELS,
+    MAX_PIXELS_VARIABLE,
+    TooManyPixelsError,
+    UnsupportedImageError,
+    beyond_limit,
+    check_pixels,
+    check_profile,
+    max_pixels,
+    need_pillow,
+)
+from ._file_limits import need_tifffile as _tifffile
+from ._file_metadata import build_block, clean_exif, sized_block
+from ._file_picture import About, Picture
+from ._file_raw import HEIC, RAW, is_heic, read_heic, read_raw
+
+__all__ = [
+    "About",
+    "FORMATS",
+    "MAX_PIXELS",
+    "MAX_PIXELS_VARIABLE",
+    "Picture",
+    "TooManyPixelsError",
+    "check_output",
+    "check_pixels",
+    "max_pixels",
+    "read_about",
+    "read_image",
+    "write_image",
+    "_tifffile",
+]
 
 TIFF = (".tif", ".tiff")
-TIFF_SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 #: Suffixes that images can be written with, and the Pillow format of each.
 FORMATS = {
     ".png": "PNG",
@@ -34,15 +66,14 @@ FORMATS = {
     ".tif": "TIFF",
     ".tiff": "TIFF",
 }
+#: Suffixes of files that are read as pictures when a folder is given.
+SUFFIXES = (*FORMATS, ".jpe", ".jp2", ".ppm", ".pgm", ".dib", *HEIC, *RAW)
 #: Formats that are read. Pillow supports more, but runs other programs for some of them.
 READABLE = ("PNG", "JPEG", "WEBP", "BMP", "DIB", "GIF", "PPM", "JPEG2000", "TIFF")
 WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp")
 EIGHT_BIT_ONLY = (".jpg", ".jpeg", ".webp", ".bmp")
 LONGEST_SIDES = {".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}  # largest width or height, in pixels
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Most pixels of a file that is read or written; the environment variable overrides it.
-MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
-LARGEST_PROFILE = 1 << 22
+FULL_COLOUR = 90  # quality of JPEG from which colours have the resolution of brightness
 #: Orientations as EXIF numbers them, and the transpositions of Pillow that undo them.
 TURNS = {
     2: "FLIP_LEFT_RIGHT",
@@ -53,70 +84,24 @@ TURNS = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
+SIDEWAYS = (5, 6, 7, 8)
+#: What images of Pillow's modes become, unless a colour of them is transparent.
+PLAIN_MODES = {"1": "L", "P": "RGB"} | {mode: mode for mode in ("L", "I;16", "RGB", "RGBA")}
+PLAIN_MODES |= dict.fromkeys(("PA", "LA", "La", "RGBa"), "RGBA")
+PLAIN_MODES |= dict.fromkeys(("CMYK", "YCbCr", "HSV", "LAB", "RGBX"), "RGB")
 ORIENTATION = 0x0112
-PLAIN_COMPRESSIONS = (1, 8, 32946, 32773)  # none, zlib (two numbers), PackBits: tifffile needs no other packages
-ZLIB = (8, 32946)
-BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # values of PhotometricInterpretation in TIFF
-UNASSOCIATED_ALPHA = 2
+
+Found = tuple[About, npt.NDArray[Any] | None]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """The pixels of a file: (height, width) or (height, width, 3 or 4), 8 or 16 bit, and its colour profile."""
-
-    pixels: npt.NDArray[Any]
-    profile: bytes | None = None
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(
-            'Expected Pillow to be installed, for image files. Install it with: pip install "coupledict[images]"'
-        ) from error
-    return Image
-
-
-def _tifffile() -> Any:
-    try:
-        import tifffile
-    except ImportError as error:
-        raise ImportError(
-            'Expected tifffile to be installed, for TIFF files. Install it with: pip install "coupledict[images]"'
-        ) from error
-    # Without a handler, its warnings about odd files would be printed on the screen.
-    logging.getLogger("tifffile").addHandler(logging.NullHandler())
-    return tifffile
-
-
-def max_pixels() -> int:
-    """Return the largest number of pixels that a file may have."""
-    told = os.environ.get(MAX_PIXELS_VARIABLE)
-    if told is None:
-        return MAX_PIXELS
-    if not (told.isascii() and told.isdigit()):
-        raise ValueError(f"Expected {MAX_PIXELS_VARIABLE} to be a number of pixels, got {told!r}.")
-    return int(told)
-
-
-def check_pixels(height: int, width: int) -> None:
-    """Raise if an image has more pixels than :func:`max_pixels`."""
-    if height * width > max_pixels():
-        raise TooManyPixelsError(f"{width} x {height} pixels are {_beyond()}")
-
-
-def _beyond() -> str:
-    limit = f"{max_pixels() / 1e6:g} million"
-    return f"more than the limit of {limit}; set {MAX_PIXELS_VARIABLE} to a larger number to allow it."
-
-
-class TooManyPixelsError(ValueError):
-    """An image has more pixels than :func:`max_pixels`."""
-
-
-def read_image(path: str | os.PathLike[str]) -> Picture:
+def read_image(path: str | os.PathLike[str], *, keep_gps: bool = False) -> Picture:
     """Read a grey or colour image of 8 or 16 bits, and turn it upright as its EXIF orientation says.
+
+    Parameters
+    ----------
+    path : str or path
+    keep_gps : bool
+        Whether the EXIF data keep the position, if there is one.
 
     Raises
     ------
@@ -124,44 +109,54 @@ def read_image(path: str | os.PathLike[str]) -> Picture:
         If the file does not exist, is not an image, is truncated, has more pixels than :func:`max_pixels`, or is of a
         kind that would lose bits.
     """
+    with _naming(path) as file:
+        about, pixels = _read(file, decode=True, keep_gps=keep_gps)
+        assert pixels is not None
+        if pixels.size == 0:
+            raise UnsupportedImageError(f"it has no pixels, its shape is {pixels.shape}.")
+    return Picture(pixels, about.profile, about.exif)
+
+
+def read_about(path: str | os.PathLike[str], *, keep_gps: bool = False) -> About:
+    """Return what the header of an image tells of what :func:`read_image` will give; no pixels are decoded."""
+    with _naming(path) as file:
+        return _read(file, decode=False, keep_gps=keep_gps)[0]
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Turn whatever goes wrong with a file into one sentence that names it."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"Expected an image file, found none at '{file}'.")
     max_pixels()  # raises here if the limit is not a number: that is not an error of the file
     try:
-        with file.open("rb") as stream:
-            head = stream.read(30)
-        if head.startswith(TIFF_SIGNATURES):
-            picture = _read_tiff(file)
-        else:
-            _check_head(head)
-            picture = _read_with_pillow(file)
+        yield file
     except ImportError:
         raise
     except MemoryError as error:
         raise OSError(f"'{file}' could not be read: there is not enough memory for its pixels.") from error
     except TooManyPixelsError as error:
         raise OSError(f"'{file}' could not be read: {error}") from error
-    except _Unsupported as error:
+    except UnsupportedImageError as error:
         raise OSError(f"'{file}' cannot be used: {error}") from error
     except Exception as error:  # a broken file can make a decoder raise anything
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise OSError(f"'{file}' could not be read as an image: it is damaged or no image ({reason}).") from error
-    if picture.pixels.size == 0:
-        raise OSError(f"Expected '{file}' to have pixels, got an image of shape {picture.pixels.shape}.")
-    return picture
 
 
-class _Unsupported(Exception):  # noqa: N818
-    """An image file of a kind that is not handled."""
-
-
-def _check_head(head: bytes) -> None:
-    """Refuse, by its first bytes, a file that Pillow would cut to 8 bits, or that takes much memory once opened."""
-    if head.startswith(PNG_SIGNATURE) and len(head) == 30 and head[24] == 16 and head[25] != 0:
-        raise _Unsupported("16-bit colour PNG would be cut to 8 bits; save it as TIFF.")
+def _read(file: Path, *, decode: bool, keep_gps: bool) -> Found:
+    with file.open("rb") as stream:
+        head = stream.read(30)
+    if file.suffix.lower() in RAW:
+        return read_raw(file, decode=decode, keep_gps=keep_gps)
+    if is_heic(head):
+        return read_heic(file, decode=decode, keep_gps=keep_gps)
+    if head.startswith(tiff.SIGNATURES):
+        return _read_tiff(file, decode=decode, keep_gps=keep_gps)
     if head[:4] == b"RIFF" and head[8:15] == b"WEBPVP8" and len(head) == 30:
-        check_pixels(*_webp_size(head))
+        check_pixels(*_webp_size(head))  # it takes much memory once opened
+    return _read_with_pillow(file, decode=decode, keep_gps=keep_gps, deep=png.is_deep(head))
 
 
 def _webp_size(head: bytes) -> tuple[int, int]:
@@ -174,8 +169,12 @@ def _webp_size(head: bytes) -> tuple[int, int]:
     return int.from_bytes(head[28:30], "little") % (1 << 14), int.from_bytes(head[26:28], "little") % (1 << 14)
 
 
-def _read_with_pillow(file: Path) -> Picture:
-    Image = _pillow()
+def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = False, page: Any = None) -> Found:
+    """Read a file with Pillow; of PNG with 16 bits of colour (`deep`), which it would cut, only the header.
+
+    `page` is that of tifffile if the file is TIFF: Pillow may have turned it, or not.
+    """
+    Image = need_pillow()
     if MAX_PIXELS_VARIABLE in os.environ and 2 * (Image.MAX_IMAGE_PIXELS or max_pixels()) < max_pixels():
         Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has a limit of its own
     with warnings.catch_warnings():
@@ -183,16 +182,48 @@ def _read_with_pillow(file: Path) -> Picture:
         try:
             image = Image.open(file, formats=READABLE)
         except Image.DecompressionBombError as error:
-            raise TooManyPixelsError(f"it claims to have {_beyond()}") from error
+            raise TooManyPixelsError(f"it claims to have {beyond_limit()}") from error
         with image:
             check_pixels(image.height, image.width)
-            if getattr(image, "is_animated", False):
-                raise _Unsupported(f"it holds {image.n_frames} frames; save the one you want.")
+            # The pages of TIFF are counted already; JPEG files of many cameras have previews behind the picture (MPO).
+            if page is None and getattr(image, "is_animated", False) and image.format != "MPO":
+                raise UnsupportedImageError(f"it holds {image.n_frames} frames; save the one you want.")
+            exif = _raw_block(image, file)
+            orientation = _orientation(image) if page is None else page.tags.valueof("Orientation")
+            mode = _plain_mode(image)
+            channels = 1 if mode in ("L", "I;16") else len(mode)
+            size = (image.height, image.width) if page is None else (int(page.imagelength), int(page.imagewidth))
+            if orientation in SIDEWAYS:
+                size = size[::-1]
+            about = About(
+                (*size, channels) if channels > 1 else size,
+                np.dtype(np.uint16 if deep or mode == "I;16" else np.uint8),
+                check_profile(image.info.get("icc_profile")),
+                clean_exif(exif, keep_gps=keep_gps),
+            )
+            if not decode:
+                return about, None
+            if deep:
+                return about, np.ascontiguousarray(_upright(png.read_deep(file, channels), orientation))
             image.load()
-            profile = image.info.get("icc_profile")
-            turn = TURNS.get(_orientation(image))
+            turn = TURNS.get(_orientation(image))  # asked again: some versions of Pillow turn TIFF files themselves
             upright = image if turn is None else image.transpose(Image.Transpose[turn])
-            return Picture(np.asarray(_plain_mode(upright)), _check_profile(profile))
+            return about, np.asarray(upright if upright.mode == mode else upright.convert(mode))
+
+
+def _raw_block(image: Any, file: Path) -> bytes | None:
+    """Return the EXIF block of an opened image as it is in the file."""
+    if image.format == "PNG":
+        with file.open("rb") as stream:
+            found = png.find_exif(stream)
+        if "Raw profile type exif" not in image.info:
+            image.info["exif"] = found or b""  # else Pillow would decode the pixels to look behind them
+        return found
+    if image.format == "TIFF":
+        with file.open("rb") as stream:
+            return clean_exif(stream, keep_gps=True)
+    block = image.info.get("exif")
+    return block if isinstance(block, bytes) else None
 
 
 def _orientation(image: Any) -> Any:
@@ -203,98 +234,38 @@ def _orientation(image: Any) -> Any:
         return None
 
 
-def _check_profile(profile: object) -> bytes | None:
-    """Return a colour profile if its length and signature are right, else None."""
-    if not isinstance(profile, bytes) or not 128 <= len(profile) <= LARGEST_PROFILE:
-        return None
-    whole = int.from_bytes(profile[:4], "big") == len(profile) and profile[36:40] == b"acsp"
-    return profile if whole else None
+def _plain_mode(image: Any) -> str:
+    """Return the mode that an image is converted to: grey, grey of 16 bits, colour, or colour with alpha."""
+    plain = PLAIN_MODES.get(image.mode)
+    if plain is None:
+        raise UnsupportedImageError(f"its pixels are of the kind {image.mode!r}; save it as 8- or 16-bit grey or RGB.")
+    return "RGBA" if "transparency" in image.info and image.mode in ("1", "L", "RGB", "P") else plain
 
 
-def _plain_mode(image: Any) -> Any:
-    """Return an image as grey, grey of 16 bits, colour, or colour with alpha."""
-    if image.mode in ("1", "L", "RGB") and "transparency" in image.info:
-        return image.convert("RGBA")
-    if image.mode in ("L", "RGB", "RGBA", "I;16"):
-        return image
-    if image.mode == "1":
-        return image.convert("L")
-    if image.mode in ("P", "PA", "LA", "La", "RGBa"):
-        transparent = image.mode != "P" or "transparency" in image.info
-        return image.convert("RGBA" if transparent else "RGB")
-    if image.mode in ("CMYK", "YCbCr", "HSV", "LAB", "RGBX"):
-        return image.convert("RGB")
-    raise _Unsupported(f"its pixels are of the kind {image.mode!r}; save it as 8- or 16-bit grey or RGB.")
-
-
-def _read_tiff(file: Path) -> Picture:
-    tifffile = _tifffile()
-    with tifffile.TiffFile(file) as tiff:
-        if len(tiff.pages) != 1:
-            raise _Unsupported(f"it holds {len(tiff.pages)} pages; save the one you want.")
-        page = tiff.pages[0]
-        if not _is_plain(page):
-            return _read_with_pillow(file)
-        if page.compression in ZLIB:
-            _check_segments(page, tiff.filehandle)
-        pixels = page.asarray()
+def _read_tiff(file: Path, *, decode: bool, keep_gps: bool) -> Found:
+    with _tifffile().TiffFile(file) as opened:
+        page = tiff.main_page(opened)
+        if not tiff.is_plain(page):
+            if page.index != 0:
+                raise UnsupportedImageError("a preview is before the picture; save it with zlib as grey or RGB.")
+            return _read_with_pillow(file, decode=decode, keep_gps=keep_gps, page=page)
         profile, orientation = (page.tags.valueof(name) for name in ("InterColorProfile", "Orientation"))
-    if page.planarconfig == 2 and pixels.ndim == 3:
-        pixels = np.moveaxis(pixels, 0, -1)
-    if pixels.ndim == 3 and pixels.shape[2] == 1:
-        pixels = pixels[..., 0]
-    expected = (page.imagelength, page.imagewidth)
-    if pixels.shape[:2] != expected or pixels.shape[2:] not in ((), (3,), (4,)):
-        raise _Unsupported(f"its shape is {pixels.shape}; expected a grey or RGB image.")
-    if pixels.dtype == bool:
-        pixels = pixels.astype(np.uint8) * np.uint8(255)
-    if page.photometric == WHITE_IS_ZERO:
-        pixels = ~pixels
-    return Picture(np.ascontiguousarray(_upright(pixels, orientation)), _check_profile(profile))
-
-
-def _is_plain(page: Any) -> bool:
-    """Tell whether tifffile reads the pixels of a TIFF file correctly; raise if Pillow cannot read them either."""
-    check_pixels(page.imagelength, page.imagewidth)
-    if page.is_tiled:
-        check_pixels(page.tilelength, page.tilewidth)
-    bits, depth = page.bitspersample, page.imagedepth
-    if page.dtype not in (np.dtype(bool), np.dtype(np.uint8), np.dtype(np.uint16)) or bits not in (1, 8, 16):
-        kind = "of an unknown kind" if page.dtype is None else str(page.dtype)
-        raise _Unsupported(f"its pixels are {kind}; save it with 8 or 16 bits.")
-    samples, extra = page.samplesperpixel, tuple(page.extrasamples)
-    if depth != 1 or (page.is_tiled and page.tiledepth != 1) or not 1 <= samples <= 5:
-        raise _Unsupported(f"its shape is {page.shape}; expected a grey or RGB image.")
-    grey = page.photometric in (BLACK_IS_ZERO, WHITE_IS_ZERO) and samples == 1
-    colour = (
-        page.photometric == RGB and bits > 1 and (samples == 3 or (samples == 4 and extra == (UNASSOCIATED_ALPHA,)))
-    )
-    if (grey or colour) and page.compression in PLAIN_COMPRESSIONS:
-        return True
-    if bits == 16:
-        raise _Unsupported(
-            "it has 16 bits and is compressed or coloured in an unusual way; save it with zlib as grey or RGB."
-        )
-    return False
-
-
-def _check_segments(page: Any, file: Any) -> None:
-    """Refuse strips or tiles that decompress to more bytes than their size allows."""
-    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
-    samples = page.samplesperpixel if page.planarconfig == 1 else 1
-    largest = min(rows, max(page.imagelength, rows if page.is_tiled else 0)) * -(
-        -columns * samples * page.bitspersample // 8
-    )
-    for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
-        file.seek(offset)
-        unpacked = zlib.decompressobj().decompress(file.read(count), largest + 1)
-        if len(unpacked) > largest:
-            raise ValueError("it unpacks to more than it claims")
+        shape = tiff.plain_shape(page)
+        if orientation in SIDEWAYS:
+            shape = (shape[1], shape[0], *shape[2:])
+        with file.open("rb") as stream:
+            exif = clean_exif(stream, keep_gps=keep_gps)
+        dtype = np.dtype(np.uint16 if page.bitspersample == 16 else np.uint8)
+        about = About(shape, dtype, check_profile(profile), exif)
+        if not decode:
+            return about, None
+        pixels = tiff.read_plain(page, opened.filehandle)
+    return about, np.ascontiguousarray(_upright(pixels, orientation))
 
 
 def _upright(pixels: npt.NDArray[Any], orientation: object) -> npt.NDArray[Any]:
     """Return pixels turned upright according to their EXIF orientation."""
-    if orientation in (5, 6, 7, 8):
+    if orientation in SIDEWAYS:
         pixels = np.swapaxes(pixels, 0, 1)
     if orientation in (3, 4, 7, 8):
         pixels = pixels[::-1]
@@ -309,10 +280,10 @@ def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
 
 
 def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool = False, quality: int = 95) -> None:
-    """Write an image; the file appears whole or not at all.
+    """Write an image with its colour profile and EXIF data; the file appears whole or not at all.
 
-    Formats without alpha get the image on a white background, and formats of 8 bits get the upper 8 of 16 bits. Only
-    TIFF keeps 16-bit colour.
+    Formats without alpha get the image on a white background, and formats of 8 bits get the upper 8 of 16 bits; PNG and
+    TIFF keep them. The EXIF data tell the size of this image and the name of this package; BMP has none.
     """
     file = check_output(path, force=force)
     suffix = file.suffix.lower()
@@ -323,29 +294,31 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
         raise ValueError(
             f"{suffix} files are at most {longest} pixels wide and high; use a name ending in .png or .tif."
         )
-    if pixels.dtype == np.uint16 and suffix == ".png" and pixels.ndim == 3:
-        raise ValueError(f"16-bit colour is not written as PNG; use a name ending in .tif instead of '{file.name}'.")
     if pixels.dtype == np.uint16 and suffix in EIGHT_BIT_ONLY:
         pixels = (pixels >> 8).astype(np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] == 4 and suffix in WITHOUT_ALPHA:
         pixels = _on_white(pixels)
-    encoded = io.BytesIO()
+    exif = None
+    if picture.exif is not None:
+        exif = sized_block(picture.exif, pixels.shape[0], pixels.shape[1], f"coupledict {__version__}")
     if suffix in TIFF:
-        _write_tiff(encoded, pixels, picture.profile)
-    else:
-        Image = _pillow()
-        options: dict[str, Any] = {"quality": quality} if suffix in (".jpg", ".jpeg", ".webp") else {}
-        if picture.profile is not None:
-            options["icc_profile"] = picture.profile
-        Image.fromarray(pixels).save(encoded, FORMATS[suffix], **options)
+        encoded = tiff.encode_tiff(pixels, picture.profile, exif)
+        replace_file(file, [encoded.getbuffer()])
+        return
+    block = None if exif is None else build_block(exif)
+    if suffix == ".png" and pixels.dtype == np.uint16 and pixels.ndim == 3:
+        replace_file(file, [png.encode_deep(pixels, picture.profile, block)])
+        return
+    options: dict[str, Any] = {"quality": quality} if suffix in (".jpg", ".jpeg", ".webp") else {}
+    if FORMATS[suffix] == "JPEG" and quality >= FULL_COLOUR:
+        options["subsampling"] = 0
+    if picture.profile is not None:
+        options["icc_profile"] = picture.profile
+    if block is not None:
+        options["exif"] = b"Exif\0\0" + block
+    encoded = io.BytesIO()
+    need_pillow().fromarray(pixels).save(encoded, FORMATS[suffix], **options)
     replace_file(file, [encoded.getbuffer()])
-
-
-def _write_tiff(file: io.BytesIO, pixels: npt.NDArray[Any], profile: bytes | None) -> None:
-    settings: dict[str, Any] = {"photometric": "rgb" if pixels.ndim == 3 else "minisblack", "compression": "zlib"}
-    if pixels.ndim == 3 and pixels.shape[2] == 4:
-        settings["extrasamples"] = ["unassalpha"]
-    _tifffile().imwrite(file, pixels, iccprofile=profile, metadata=None, **settings)
 
 
 def _on_white(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:

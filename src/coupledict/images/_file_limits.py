@@ -1,0 +1,73 @@
+"""How large an image file may be, the errors of those that are refused, and the packages that read the others."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from typing import Any
+
+#: Most pixels of a file that is read or written; the environment variable overrides it.
+MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
+LARGEST_PROFILE = 1 << 22
+
+
+class TooManyPixelsError(ValueError):
+    """An image has more pixels than :func:`max_pixels`."""
+
+
+class UnsupportedImageError(Exception):
+    """An image file of a kind that is not handled."""
+
+
+def max_pixels() -> int:
+    """Return the largest number of pixels that a file may have."""
+    told = os.environ.get(MAX_PIXELS_VARIABLE)
+    if told is None:
+        return MAX_PIXELS
+    if not (told.isascii() and told.isdigit()):
+        raise ValueError(f"Expected {MAX_PIXELS_VARIABLE} to be a number of pixels, got {told!r}.")
+    return int(told)
+
+
+def check_pixels(height: int, width: int) -> None:
+    """Raise if an image has more pixels than :func:`max_pixels`."""
+    if height * width > max_pixels():
+        raise TooManyPixelsError(f"{width} x {height} pixels are {beyond_limit()}")
+
+
+def beyond_limit() -> str:
+    """Return the rest of a sentence about an image that is too large."""
+    limit = f"{max_pixels() / 1e6:g} million"
+    return f"more than the limit of {limit}; set {MAX_PIXELS_VARIABLE} to a larger number to allow it."
+
+
+def check_profile(profile: object) -> bytes | None:
+    """Return a colour profile if its length and signature are right, else None."""
+    if not isinstance(profile, bytes) or not 128 <= len(profile) <= LARGEST_PROFILE:
+        return None
+    whole = int.from_bytes(profile[:4], "big") == len(profile) and profile[36:40] == b"acsp"
+    return profile if whole else None
+
+
+def need_package(module: str, name: str, purpose: str, extra: str) -> Any:
+    """Return a package that is installed with an extra; the error says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f'Expected {name} to be installed, for {purpose}. Install it with: pip install "coupledict[{extra}]"'
+        ) from error
+
+
+def need_pillow() -> Any:
+    """Return Pillow's module Image."""
+    return need_package("PIL.Image", "Pillow", "image files", "images")
+
+
+def need_tifffile() -> Any:
+    """Return the package tifffile, which then prints nothing."""
+    tifffile = need_package("tifffile", "tifffile", "TIFF files", "images")
+    # Without a handler, its warnings about odd files would be printed on the screen.
+    logging.getLogger("tifffile").addHandler(logging.NullHandler())
+    return tifffile

@@ -1,0 +1,207 @@
+"""EXIF data of photographs: what is kept of a source, and how it is written with a picture made from it.
+
+A block is taken apart, and only tags that still hold for a new picture are put together again: camera, lens, date,
+exposure, author. Left behind are the position (unless it is asked for), the small preview, maker notes (their inner
+addresses break when they move) and everything that describes how pixels were stored. XMP and IPTC blocks are not
+copied: they can hold the position, too, in many places.
+
+A block here is little-endian and begins as a TIFF file does; sizes are bounded, and damaged data are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+
+SOFTWARE, EXIF_IFD, GPS_IFD = 0x0131, 0x8769, 0x8825
+COLOUR_SPACE, PIXELS_WIDE, PIXELS_HIGH = 0xA001, 0xA002, 0xA003
+RESOLUTIONS = (0x011A, 0x011B, 0x0128)  # across, down, unit
+#: Tags of the first directory that are kept: description, maker, model, resolution, software, date, author, computer,
+#: rating, copyright, and what file managers call title, comment, author, keywords and subject.
+MAIN_TAGS = frozenset(
+    {0x010E, 0x010F, 0x0110, *RESOLUTIONS, SOFTWARE, 0x0132, 0x013B, 0x013C, 0x4746, 0x4749, 0x8298}
+    | set(range(0x9C9B, 0x9CA0))
+)
+#: Ranges of the directory about the exposure that are kept, and tags in them that are not: tables in a byte order of
+#: their own, maker notes, the pointer to another directory, the unique name of the source.
+EXPOSURE_RANGES = ((0x829A, 0x829D), (0x8822, 0x8835), (0x9000, 0x9292), (0xA000, 0xA43F), (0xA500, 0xA500))
+EXPOSURE_DROPPED = frozenset({0x8825, 0x8828, 0x927C, 0xA005, 0xA20C, 0xA302, 0xA40B, 0xA420})
+EXPOSURE_TAGS = frozenset(tag for first, last in EXPOSURE_RANGES for tag in range(first, last + 1)) - EXPOSURE_DROPPED
+GPS_TAGS = frozenset(range(0x20))
+#: Bytes of a value of each TIFF type, and of the numbers in it, which are swapped in a file of the other byte order.
+TYPES = {1: (1, 1), 2: (1, 1), 3: (2, 2), 4: (4, 4), 5: (8, 4), 6: (1, 1), 7: (1, 1), 8: (2, 2), 9: (4, 4)}
+TYPES |= {10: (8, 4), 11: (4, 4), 12: (8, 8)}
+BYTE, ASCII, SHORT, LONG, RATIONAL = 1, 2, 3, 4, 5
+MAGICS = (42, 0x4F52, 0x5352, 0x55)  # TIFF, and the raw files of Olympus and Panasonic, which are like it
+LARGEST_VALUE, LARGEST_TOTAL = 4096, 60_000  # bytes that are kept; a JPEG file has room for 65,533
+MOST_ENTRIES = 1000  # of a directory
+
+
+@dataclass(frozen=True)
+class Value:
+    """The value of a tag: its TIFF type and its bytes, little-endian."""
+
+    kind: int
+    contents: bytes
+
+    @property
+    def count(self) -> int:
+        """How many numbers or characters there are."""
+        return len(self.contents) // TYPES[self.kind][0]
+
+    def first(self) -> int | None:
+        """Return a single whole number, or None if it is something else."""
+        if self.kind not in (BYTE, SHORT, LONG) or not self.contents:
+            return None
+        return int.from_bytes(self.contents[: TYPES[self.kind][0]], "little")
+
+
+Directory = dict[int, Value]
+
+
+@dataclass
+class Exif:
+    """The directories of a block: the main one, the one about the exposure, the one about the position."""
+
+    main: Directory = field(default_factory=dict)
+    exposure: Directory = field(default_factory=dict)
+    position: Directory = field(default_factory=dict)
+
+
+def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb: bool = False) -> bytes | None:
+    """Return the EXIF data that a picture made from a source may have; None if there are none, or they are damaged.
+
+    Parameters
+    ----------
+    source : bytes, file or None
+        An EXIF block, with or without the word "Exif" before it, or a file that begins as TIFF does.
+    keep_gps : bool
+        Whether the position is kept.
+    srgb : bool
+        Whether the picture is in sRGB now, whatever the source says.
+    """
+    try:
+        if isinstance(source, bytes):
+            source = io.BytesIO(source[6:] if source.startswith(b"Exif\0\0") else source) if source else None
+        if source is None or source.seek(0, io.SEEK_END) < 8:
+            return None
+        exif = _parse(source, keep_gps=keep_gps)
+        if srgb and exif.exposure:
+            exif.exposure[COLOUR_SPACE] = _short(1)
+        return build_block(exif) if exif.main or exif.exposure or exif.position else None
+    except Exception:  # whatever a damaged block leads to, the picture is worth more than its description
+        return None
+
+
+def sized_block(block: bytes, height: int, width: int, software: str) -> Exif:
+    """Return the data of a clean block for a picture of this size."""
+    exif = _parse(io.BytesIO(block), keep_gps=True)
+    exif.main[SOFTWARE] = Value(ASCII, software.encode("ascii", "replace") + b"\0")
+    exif.exposure[PIXELS_WIDE], exif.exposure[PIXELS_HIGH] = _long(width), _long(height)
+    exif.exposure.setdefault(0x9000, Value(7, b"0232"))  # the version of EXIF, without which readers may stop
+    return exif
+
+
+def build_block(exif: Exif) -> bytes:
+    """Return the bytes of an EXIF block, little-endian, without the word "Exif" before it."""
+    main = dict(exif.main)
+    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
+        if directory:
+            main[tag] = _long(0)
+    start = 8
+    after = start + len(build_directory(main, 0))
+    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
+        if directory:
+            main[tag] = _long(after)
+            after += len(build_directory(directory, 0))
+    block = b"II*\0" + struct.pack("<I", start) + build_directory(main, start)
+    for directory in (exif.exposure, exif.position):
+        if directory:
+            block += build_directory(directory, len(block))
+    return block
+
+
+def build_directory(directory: Directory, start: int) -> bytes:
+    """Return a TIFF directory and its values, to be put at `start`, which is even; its length is even too."""
+    entries, values = b"", b""
+    after = start + 2 + 12 * len(directory) + 4
+    for tag, value in sorted(directory.items()):
+        kept = value.contents
+        if len(kept) > 4:
+            kept = struct.pack("<I", after + len(values))
+            values += value.contents + bytes(len(value.contents) % 2)
+        entries += struct.pack("<HHI", tag, value.kind, value.count) + kept.ljust(4, b"\0")
+    return struct.pack("<H", len(directory)) + entries + bytes(4) + values
+
+
+def _parse(file: IO[bytes], *, keep_gps: bool) -> Exif:
+    order, start = _open(file)
+    pointers = frozenset({EXIF_IFD, GPS_IFD})
+    main = dict(_entries(file, order, start, MAIN_TAGS | pointers))
+    exif, room = Exif(), LARGEST_TOTAL
+    room = _keep(exif.main, {tag: value for tag, value in main.items() if tag not in pointers}, room)
+    inner = main.get(EXIF_IFD, _short(0)).first()
+    if inner:
+        room = _keep(exif.exposure, dict(_entries(file, order, inner, EXPOSURE_TAGS)), room)
+    inner = main.get(GPS_IFD, _short(0)).first()
+    if inner and keep_gps:
+        _keep(exif.position, dict(_entries(file, order, inner, GPS_TAGS)), room)
+    return exif
+
+
+def _keep(directory: Directory, found: Directory, room: int) -> int:
+    """Add values while there is room for them; return the room that is left."""
+    for tag, value in sorted(found.items()):
+        size = 12 + len(value.contents)
+        if size <= room:
+            directory[tag] = value
+            room -= size
+    return room
+
+
+def _open(file: IO[bytes]) -> tuple[Any, int]:
+    """Return the byte order of a block and the place of its first directory."""
+    file.seek(0)
+    head = file.read(8)
+    order = {b"II": "<", b"MM": ">"}[head[:2]]
+    magic, start = struct.unpack(order + "HI", head[2:8])
+    if magic not in MAGICS:
+        raise ValueError("no EXIF block")
+    return order, start
+
+
+def _entries(file: IO[bytes], order: str, start: int, wanted: frozenset[int]) -> Iterator[tuple[int, Value]]:
+    """Give the wanted values of a directory that lie within the file and are not too long."""
+    file.seek(start)
+    (count,) = struct.unpack(order + "H", file.read(2))
+    table = file.read(12 * min(count, MOST_ENTRIES))
+    for place in range(0, len(table) - 11, 12):
+        tag, kind, number = struct.unpack(order + "HHI", table[place : place + 8])
+        if tag not in wanted or kind not in TYPES:
+            continue
+        size, word = TYPES[kind]
+        length = size * number
+        if not 0 < length <= LARGEST_VALUE:
+            continue
+        contents = table[place + 8 : place + 8 + length]
+        if length > 4:
+            file.seek(struct.unpack(order + "I", table[place + 8 : place + 12])[0])
+            contents = file.read(length)
+        if len(contents) != length:
+            continue
+        if order == ">" and word > 1:
+            contents = np.frombuffer(contents, f">u{word}").astype(f"<u{word}").tobytes()
+        yield tag, Value(kind, contents)
+
+
+def _short(number: int) -> Value:
+    return Value(SHORT, struct.pack("<H", number))
+
+
+def _long(number: int) -> Value:
+    return Value(LONG, struct.pack("<I", number))

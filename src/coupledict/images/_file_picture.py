@@ -1,0 +1,35 @@
+"""What a picture file holds: pixels, colour profile and EXIF data, and what its header alone tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The pixels of a file: (height, width) or (height, width, 3 or 4), 8 or 16 bit, its colour profile and EXIF data.
+
+    The EXIF data are clean: see :mod:`coupledict.images._file_metadata`.
+    """
+
+    pixels: npt.NDArray[Any]
+    profile: bytes | None = None
+    exif: bytes | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What the header of a file tells: shape and number type of the pixels as they are read, profile and EXIF data."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    profile: bytes | None = None
+    exif: bytes | None = None
+
+    def __str__(self) -> str:
+        kind = {2: "grey"}.get(len(self.shape)) or {3: "colour", 4: "colour with alpha"}[self.shape[2]]
+        return f"{self.shape[1]} x {self.shape[0]} pixels of {8 * self.dtype.itemsize}-bit {kind}"

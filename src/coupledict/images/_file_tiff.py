@@ -1,0 +1,237 @@
+"""TIFF files of 8 and 16 bits, as cameras, raw converters and editors write them.
+
+tifffile reads pixels that are stored plainly or packed by zlib or PackBits. It has no LZW of its own; Pillow's libtiff
+unpacks LZW, but would cut colours of 16 bits to 8. So the packed strips or tiles are put behind a directory of our own
+that calls them grey bytes: libtiff unpacks them, to a size that is known before, and the bytes are put together here.
+Other compressions and colours of 8 bits are left to Pillow.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_tifffile
+from ._file_metadata import (
+    EXIF_IFD,
+    GPS_IFD,
+    LONG,
+    RESOLUTIONS,
+    SHORT,
+    SOFTWARE,
+    Directory,
+    Exif,
+    Value,
+    build_directory,
+)
+
+SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+ZLIB, LZW = (8, 32946), 5
+TIFFFILE_COMPRESSIONS = (1, *ZLIB, 32773)  # none, zlib, PackBits: tifffile needs no other packages for them
+BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # values of PhotometricInterpretation
+UNASSOCIATED_ALPHA = 2
+HORIZONTAL = 2  # the predictor that stores differences between neighbours
+MOST_PAGES = 16
+LARGEST_CLASSIC = (1 << 32) - (1 << 26)  # bytes of pixels; larger files have longer addresses, and do without EXIF
+GROUP_BYTES = 1 << 25  # unpacked at a time, unless a single strip has more
+
+
+def main_page(tiff: Any) -> Any:
+    """Return the one page of a TIFF file; small previews beside it do not count."""
+    n_pages = len(tiff.pages)
+    pages = [page for page in tiff.pages if not page.is_reduced] if n_pages <= MOST_PAGES else []
+    if len(pages) != 1 and n_pages != 1:
+        raise UnsupportedImageError(f"it holds {n_pages} pages; save the one you want.")
+    return pages[0] if pages else tiff.pages[0]
+
+
+def is_plain(page: Any) -> bool:
+    """Tell whether the pixels of a page are read here; raise if Pillow cannot read them either."""
+    check_pixels(page.imagelength, page.imagewidth)
+    if page.is_tiled:
+        check_pixels(page.tilelength, page.tilewidth)
+    bits, depth = page.bitspersample, page.imagedepth
+    if page.dtype not in (np.dtype(bool), np.dtype(np.uint8), np.dtype(np.uint16)) or bits not in (1, 8, 16):
+        kind = "of an unknown kind" if page.dtype is None else str(page.dtype)
+        raise UnsupportedImageError(f"its pixels are {kind}; save it with 8 or 16 bits.")
+    samples, extra = page.samplesperpixel, tuple(page.extrasamples)
+    if depth != 1 or (page.is_tiled and page.tiledepth != 1) or not 1 <= samples <= 5:
+        raise UnsupportedImageError(f"its shape is {page.shape}; expected a grey or RGB image.")
+    grey = page.photometric in (BLACK_IS_ZERO, WHITE_IS_ZERO) and samples == 1
+    colour = (
+        page.photometric == RGB and bits > 1 and (samples == 3 or (samples == 4 and extra == (UNASSOCIATED_ALPHA,)))
+    )
+    if (grey or colour) and page.compression in TIFFFILE_COMPRESSIONS:
+        return True
+    if bits == 16 and (grey or colour) and page.compression == LZW and page.fillorder == 1:
+        return True
+    if bits == 16:
+        raise UnsupportedImageError(
+            "it has 16 bits and is compressed or coloured in an unusual way; save it with zlib or LZW as grey or RGB."
+        )
+    return False
+
+
+def plain_shape(page: Any) -> tuple[int, ...]:
+    """Return the shape that :func:`read_plain` gives, before the picture is turned upright."""
+    channels = () if page.samplesperpixel == 1 else (int(page.samplesperpixel),)
+    return (int(page.imagelength), int(page.imagewidth), *channels)
+
+
+def read_plain(page: Any, file: Any) -> npt.NDArray[Any]:
+    """Return the pixels of a page that is plain."""
+    if page.compression == LZW:
+        pixels = _read_lzw(page, file)
+    else:
+        if page.compression in ZLIB:
+            _check_segments(page, file)
+        pixels = page.asarray()
+        if page.planarconfig == 2 and pixels.ndim == 3:
+            pixels = np.moveaxis(pixels, 0, -1)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    if pixels.shape != plain_shape(page):
+        raise UnsupportedImageError(f"its shape is {pixels.shape}; expected a grey or RGB image.")
+    if pixels.dtype == bool:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
+    return ~pixels if page.photometric == WHITE_IS_ZERO else pixels
+
+
+def _check_segments(page: Any, file: Any) -> None:
+    """Refuse strips or tiles that decompress to more bytes than their size allows."""
+    rows, columns = (page.tilelength, page.tilewidth) if page.is_tiled else (page.rowsperstrip, page.imagewidth)
+    samples = page.samplesperpixel if page.planarconfig == 1 else 1
+    largest = min(rows, max(page.imagelength, rows if page.is_tiled else 0)) * -(
+        -columns * samples * page.bitspersample // 8
+    )
+    for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True):
+        file.seek(offset)
+        unpacked = zlib.decompressobj().decompress(file.read(count), largest + 1)
+        if len(unpacked) > largest:
+            raise ValueError("it unpacks to more than it claims")
+
+
+def _read_lzw(page: Any, file: Any) -> npt.NDArray[np.uint16]:
+    """Return the pixels of a page of 16 bits that is packed by LZW."""
+    height, width, together = page.imagelength, page.imagewidth, page.planarconfig == 1
+    planes, samples = (1, page.samplesperpixel) if together else (page.samplesperpixel, 1)
+    if page.is_tiled:
+        rows, columns = page.tilelength, page.tilewidth
+    else:
+        rows, columns = min(max(page.rowsperstrip, 1), height), width
+    down, across = -(-height // rows), -(-width // columns)
+    check_pixels(down * rows, across * columns)
+    if not len(page.dataoffsets) == len(page.databytecounts) == planes * down * across:
+        raise ValueError("the number of its parts is wrong")
+    heights = [rows] * (down * across)
+    if not page.is_tiled:
+        heights[-1] = height - (down - 1) * rows
+    data = np.concatenate(
+        list(_unpack(file, page.dataoffsets, page.databytecounts, heights * planes, columns * samples * 2))
+    )
+    words = data.view(np.dtype(np.uint16).newbyteorder(page.parent.byteorder))
+    shape = (planes, down, across, rows, columns) if page.is_tiled else (planes, 1, 1, height, columns)
+    parts = words.reshape(*shape, samples)
+    if page.predictor == HORIZONTAL:
+        parts = np.cumsum(parts, axis=4, dtype=np.uint16)
+    elif page.predictor not in (None, 1):
+        raise UnsupportedImageError(f"its predictor is number {page.predictor}; save it without one.")
+    whole = parts.transpose(0, 1, 3, 2, 4, 5).reshape(planes, -1, across * columns, samples)[:, :height, :width]
+    return np.asarray(whole[0] if together else np.moveaxis(whole[..., 0], 0, -1), np.uint16)
+
+
+def _unpack(
+    file: IO[bytes], offsets: tuple[int, ...], counts: tuple[int, ...], heights: list[int], width: int
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Give the bytes of LZW segments, several at a time; a segment has so many rows of `width` bytes."""
+    TiffImageFile = need_package("PIL.TiffImagePlugin", "Pillow", "TIFF files", "images").TiffImageFile
+    end = file.seek(0, io.SEEK_END)
+    start = 0
+    while start < len(heights):
+        stop = start + 1
+        while (
+            stop < len(heights)
+            and heights[stop] == heights[start]
+            and (stop + 1 - start) * heights[start] * width <= GROUP_BYTES
+        ):
+            stop += 1
+        segments = []
+        for offset, count in zip(offsets[start:stop], counts[start:stop], strict=True):
+            if offset + count > end:
+                raise ValueError("it breaks off")
+            file.seek(offset)
+            segments.append(file.read(count))
+        # Not Image.open, whose limit counts our bytes as if they were pixels.
+        with TiffImageFile(io.BytesIO(_as_grey_bytes(segments, heights[start], width))) as image:
+            yield np.asarray(image).ravel()
+        start = stop
+
+
+def _as_grey_bytes(segments: list[bytes], rows: int, width: int) -> bytes:
+    """Return a TIFF file that has packed segments as the strips of an image of bytes."""
+    lengths = np.array([len(segment) for segment in segments], "<u4")
+    tags = {256: width, 257: rows * len(segments), 258: 8, 259: LZW, 262: BLACK_IS_ZERO, 277: 1, 278: rows}
+    directory = {tag: Value(LONG, struct.pack("<I", number)) for tag, number in tags.items()}
+    directory[258], directory[259], directory[262], directory[277] = (
+        Value(SHORT, struct.pack("<H", tags[tag])) for tag in (258, 259, 262, 277)
+    )
+    directory[279] = Value(LONG, lengths.tobytes())
+    directory[273] = directory[279]  # as long as what will be there
+    first = 8 + len(build_directory(directory, 8))
+    places = first + np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)])
+    directory[273] = Value(LONG, places.astype("<u4").tobytes())
+    return b"".join([b"II*\0", struct.pack("<I", 8), build_directory(directory, 8), *segments])
+
+
+def encode_tiff(pixels: npt.NDArray[Any], profile: bytes | None, exif: Exif | None) -> io.BytesIO:
+    """Return a TIFF file, packed by zlib."""
+    settings: dict[str, Any] = {"photometric": "rgb" if pixels.ndim == 3 else "minisblack", "compression": "zlib"}
+    if pixels.ndim == 3 and pixels.shape[2] == 4:
+        settings["extrasamples"] = ["unassalpha"]
+    inner: dict[int, Directory] = {}
+    if exif is not None:
+        if pixels.nbytes < LARGEST_CLASSIC:
+            inner = {EXIF_IFD: exif.exposure, GPS_IFD: exif.position}
+        inner = {tag: directory for tag, directory in inner.items() if directory}
+        settings["software"] = exif.main[SOFTWARE].contents.rstrip(b"\0").decode("ascii")
+        settings |= _resolution(exif)
+        settings["extratags"] = [
+            (tag, value.kind, value.count, value.contents, True)
+            for tag, value in exif.main.items()
+            if tag not in (SOFTWARE, *RESOLUTIONS)
+        ] + [(tag, LONG, 1, 0, True) for tag in inner]
+    file = io.BytesIO()
+    need_tifffile().imwrite(file, pixels, byteorder="<", iccprofile=profile, metadata=None, **settings)
+    for tag, directory in inner.items():
+        _attach(file, tag, directory)
+    return file
+
+
+def _resolution(exif: Exif) -> dict[str, Any]:
+    """Return the resolution in the words of tifffile, or nothing if it is not whole."""
+    across, down, unit = (exif.main.get(tag) for tag in RESOLUTIONS)
+    if across is None or down is None or unit is None or unit.first() not in (1, 2, 3):
+        return {}
+    if len(across.contents) != 8 or len(down.contents) != 8:
+        return {}
+    pairs = struct.unpack("<II", across.contents), struct.unpack("<II", down.contents)
+    return {"resolution": pairs, "resolutionunit": unit.first()} if all(map(all, pairs)) else {}
+
+
+def _attach(file: io.BytesIO, tag: int, directory: Directory) -> None:
+    """Put a directory behind a TIFF file and let a tag of its first directory, which is 0 so far, point to it."""
+    with file.getbuffer() as view:
+        end = len(view) + len(view) % 2
+        (start,) = struct.unpack_from("<I", view, 4)
+        (count,) = struct.unpack_from("<H", view, start)
+        for place in range(start + 2, start + 2 + 12 * count, 12):
+            if struct.unpack_from("<H", view, place)[0] == tag:
+                struct.pack_into("<I", view, place + 8, end)
+    file.seek(end)
+    file.write(build_directory(directory, end))
