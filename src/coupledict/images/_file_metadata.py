@@ -20,11 +20,10 @@ import numpy as np
 
 SOFTWARE, EXIF_IFD, GPS_IFD = 0x0131, 0x8769, 0x8825
 COLOUR_SPACE, PIXELS_WIDE, PIXELS_HIGH = 0xA001, 0xA002, 0xA003
-RESOLUTIONS = (0x011A, 0x011B, 0x0128)  # across, down, unit
 #: Tags of the first directory that are kept: description, maker, model, resolution, software, date, author, computer,
 #: rating, copyright, and what file managers call title, comment, author, keywords and subject.
 MAIN_TAGS = frozenset(
-    {0x010E, 0x010F, 0x0110, *RESOLUTIONS, SOFTWARE, 0x0132, 0x013B, 0x013C, 0x4746, 0x4749, 0x8298}
+    {0x010E, 0x010F, 0x0110, 0x011A, 0x011B, 0x0128, SOFTWARE, 0x0132, 0x013B, 0x013C, 0x4746, 0x4749, 0x8298}
     | set(range(0x9C9B, 0x9CA0))
 )
 #: Ranges of the directory about the exposure that are kept, and tags in them that are not: tables in a byte order of

@@ -21,8 +21,15 @@ RAW: tuple[str, ...] = (
     *(".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".fff", ".iiq", ".kdc", ".mef", ".mos", ".mrw", ".nef"),
     *(".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f"),
 )
-#: How raw files are developed: alike for all pictures of a stack, so that they match. The curve is that of sRGB.
-DEVELOPMENT = {"use_camera_wb": True, "no_auto_bright": True, "output_bps": 16, "gamma": (2.4, 12.92)}
+#: How raw files are developed: alike for all pictures of a stack, so that they match: no brightness and no white level
+#: that depend on the brightest pixel. The curve is that of sRGB.
+DEVELOPMENT = {
+    "use_camera_wb": True,
+    "no_auto_bright": True,
+    "adjust_maximum_thr": 0.0,
+    "output_bps": 16,
+    "gamma": (2.4, 12.92),
+}
 SWAPPED = 4  # in the flag of LibRaw that tells how a picture is turned
 
 

@@ -18,18 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_tifffile
-from ._file_metadata import (
-    EXIF_IFD,
-    GPS_IFD,
-    LONG,
-    RESOLUTIONS,
-    SHORT,
-    SOFTWARE,
-    Directory,
-    Exif,
-    Value,
-    build_directory,
-)
+from ._file_metadata import EXIF_IFD, GPS_IFD, LONG, SHORT, Exif, Value, build_directory
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 ZLIB, LZW = (8, 32946), 5
@@ -194,44 +183,34 @@ def encode_tiff(pixels: npt.NDArray[Any], profile: bytes | None, exif: Exif | No
     settings: dict[str, Any] = {"photometric": "rgb" if pixels.ndim == 3 else "minisblack", "compression": "zlib"}
     if pixels.ndim == 3 and pixels.shape[2] == 4:
         settings["extrasamples"] = ["unassalpha"]
-    inner: dict[int, Directory] = {}
-    if exif is not None:
-        if pixels.nbytes < LARGEST_CLASSIC:
-            inner = {EXIF_IFD: exif.exposure, GPS_IFD: exif.position}
-        inner = {tag: directory for tag, directory in inner.items() if directory}
-        settings["software"] = exif.main[SOFTWARE].contents.rstrip(b"\0").decode("ascii")
-        settings |= _resolution(exif)
-        settings["extratags"] = [
-            (tag, value.kind, value.count, value.contents, True)
-            for tag, value in exif.main.items()
-            if tag not in (SOFTWARE, *RESOLUTIONS)
-        ] + [(tag, LONG, 1, 0, True) for tag in inner]
     file = io.BytesIO()
     need_tifffile().imwrite(file, pixels, byteorder="<", iccprofile=profile, metadata=None, **settings)
-    for tag, directory in inner.items():
-        _attach(file, tag, directory)
+    if exif is not None and pixels.nbytes < LARGEST_CLASSIC:
+        _add_exif(file, exif)
     return file
 
 
-def _resolution(exif: Exif) -> dict[str, Any]:
-    """Return the resolution in the words of tifffile, or nothing if it is not whole."""
-    across, down, unit = (exif.main.get(tag) for tag in RESOLUTIONS)
-    if across is None or down is None or unit is None or unit.first() not in (1, 2, 3):
-        return {}
-    if len(across.contents) != 8 or len(down.contents) != 8:
-        return {}
-    pairs = struct.unpack("<II", across.contents), struct.unpack("<II", down.contents)
-    return {"resolution": pairs, "resolutionunit": unit.first()} if all(map(all, pairs)) else {}
-
-
-def _attach(file: io.BytesIO, tag: int, directory: Directory) -> None:
-    """Put a directory behind a TIFF file and let a tag of its first directory, which is 0 so far, point to it."""
+def _add_exif(file: io.BytesIO, exif: Exif) -> None:
+    """Put a new first directory behind a TIFF file: the old one, and EXIF data, which tifffile does not write."""
     with file.getbuffer() as view:
-        end = len(view) + len(view) % 2
         (start,) = struct.unpack_from("<I", view, 4)
         (count,) = struct.unpack_from("<H", view, start)
-        for place in range(start + 2, start + 2 + 12 * count, 12):
-            if struct.unpack_from("<H", view, place)[0] == tag:
-                struct.pack_into("<I", view, place + 8, end)
-    file.seek(end)
-    file.write(build_directory(directory, end))
+        places = range(start + 2, start + 2 + 12 * count, 12)
+        entries = {struct.unpack_from("<H", view, place)[0]: bytes(view[place : place + 12]) for place in places}
+        end = len(view)
+    added = dict(exif.main)
+    file.seek(end + end % 2)
+    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
+        if directory:
+            added[tag] = Value(LONG, struct.pack("<I", file.tell()))
+            file.write(build_directory(directory, file.tell()))
+    for tag, value in added.items():
+        kept = value.contents
+        if len(kept) > 4:
+            kept = struct.pack("<I", file.tell())
+            file.write(value.contents + bytes(len(value.contents) % 2))
+        entries[tag] = struct.pack("<HHI", tag, value.kind, value.count) + kept.ljust(4, b"\0")
+    first = file.tell()
+    file.write(struct.pack("<H", len(entries)) + b"".join(entries[tag] for tag in sorted(entries)) + bytes(4))
+    file.seek(4)
+    file.write(struct.pack("<I", first))
