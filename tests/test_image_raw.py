@@ -12,6 +12,7 @@ from scipy.ndimage import gaussian_filter
 from test_image_metadata import EXPOSURE_IFD, GPS_IFD, LENS, MODEL, block, by_pillow
 
 from coupledict.images import _file_raw
+from coupledict.images._file_metadata import clean_exif
 from coupledict.images._files import Picture, read_about, read_image, write_image
 
 RNG = np.random.default_rng(0)
@@ -137,6 +138,30 @@ def test_what_the_camera_said_of_a_raw_file_is_kept(tmp_path):
     main, _, _ = by_pillow(tmp_path / "a.tif")
     assert (main[MODEL], main[306]) == ("Model", "2026:01:02 03:04:05")
     assert 50706 not in main  # it is no raw file any more
+
+
+def test_boxes_of_canon_are_read(tmp_path):
+    """Each directory is a block of its own; the last one is the position."""
+    boxes = b""
+    for name, tags in (
+        (b"CMT1", {MODEL: "Model 5"}),
+        (b"CMT2", {LENS: "90 mm macro"}),
+        (b"CMT4", {0x001D: "2026:01:02"}),
+    ):
+        exif = Image.Exif()
+        exif.update(tags)
+        contents = exif.tobytes()[6:]
+        boxes += (len(contents) + 8).to_bytes(4, "big") + name + contents
+    (tmp_path / "a.cr3").write_bytes(b"\0\0\0\x18ftypcrx \0\0\0\1crx isom" + bytes(50) + boxes)
+    for keep_gps in (False, True):
+        with (tmp_path / "a.cr3").open("rb") as file:
+            found = clean_exif(file, keep_gps=keep_gps)
+        write_image(tmp_path / "a.jpg", Picture(SMOOTH, None, found), force=True)
+        main, exposure, gps = by_pillow(tmp_path / "a.jpg")
+        assert (main[MODEL], exposure[LENS]) == ("Model 5", "90 mm macro")
+        assert gps == ({0x001D: "2026:01:02"} if keep_gps else {})
+    whole = (tmp_path / "a.cr3").read_bytes()
+    assert {len(clean_exif(whole[:length]) or b"") for length in range(len(whole))} >= {0, len(clean_exif(whole))}
 
 
 def test_the_preview_tells_where_the_file_does_not(tmp_path):

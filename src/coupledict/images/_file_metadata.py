@@ -39,6 +39,7 @@ BYTE, ASCII, SHORT, LONG, RATIONAL = 1, 2, 3, 4, 5
 MAGICS = (42, 0x4F52, 0x5352, 0x55)  # TIFF, and the raw files of Olympus and Panasonic, which are like it
 LARGEST_VALUE, LARGEST_TOTAL = 4096, 60_000  # bytes that are kept; a JPEG file has room for 65,533
 MOST_ENTRIES = 1000  # of a directory
+CR3_HEAD = 1 << 18  # bytes of a raw file of Canon in which its boxes are looked for
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb
     Parameters
     ----------
     source : bytes, file or None
-        An EXIF block, with or without the word "Exif" before it, or a file that begins as TIFF does.
+        An EXIF block, with or without the word "Exif" before it, or a file that begins as TIFF or CR3 does.
     keep_gps : bool
         Whether the position is kept.
     srgb : bool
@@ -89,7 +90,7 @@ def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb
             source = io.BytesIO(source[6:] if source.startswith(b"Exif\0\0") else source) if source else None
         if source is None or source.seek(0, io.SEEK_END) < 8:
             return None
-        exif = _parse(source, keep_gps=keep_gps)
+        exif = (_parse_cr3 if _is_cr3(source) else _parse)(source, keep_gps=keep_gps)
         if srgb and exif.exposure:
             exif.exposure[COLOUR_SPACE] = _short(1)
         return build_block(exif) if exif.main or exif.exposure or exif.position else None
@@ -150,6 +151,31 @@ def _parse(file: IO[bytes], *, keep_gps: bool) -> Exif:
     inner = main.get(GPS_IFD, _short(0)).first()
     if inner and keep_gps:
         _keep(exif.position, dict(_entries(file, order, inner, GPS_TAGS)), room)
+    return exif
+
+
+def _is_cr3(file: IO[bytes]) -> bool:
+    file.seek(4)
+    return file.read(8) == b"ftypcrx "
+
+
+def _parse_cr3(file: IO[bytes], *, keep_gps: bool) -> Exif:
+    """Return the data of a raw file of Canon, which has each directory as a block in a box of its own."""
+    file.seek(0)
+    head = file.read(CR3_HEAD)
+    exif, room = Exif(), LARGEST_TOTAL
+    wanted: list[tuple[bytes, Directory, frozenset[int]]] = [
+        (b"CMT1", exif.main, MAIN_TAGS),
+        (b"CMT2", exif.exposure, EXPOSURE_TAGS),
+    ]
+    if keep_gps:
+        wanted.append((b"CMT4", exif.position, GPS_TAGS))
+    for name, directory, tags in wanted:
+        place = head.find(name)
+        if place >= 4:
+            length = int.from_bytes(head[place - 4 : place], "big")
+            box = io.BytesIO(head[place + 4 : place - 4 + length])
+            room = _keep(directory, dict(_entries(box, *_open(box), tags)), room)
     return exif
 
 
