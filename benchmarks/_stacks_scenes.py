@@ -249,7 +249,8 @@ def _merged(wires: Sequence[tuple[NDArray[np.float64], Float]], rng: np.random.G
 def _tilted(shape: tuple[int, ...], rng: np.random.Generator) -> Float:
     angle = rng.uniform(0, 2 * np.pi)
     row, column = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
-    return (np.cos(angle) * row + np.sin(angle) * column).astype(np.float32)
+    height: Float = np.cos(angle) * row + np.sin(angle) * column
+    return height
 
 
 def _smooth_noise(shape: tuple[int, ...], width: float, rng: np.random.Generator) -> Float:
@@ -261,7 +262,8 @@ def _smooth_noise(shape: tuple[int, ...], width: float, rng: np.random.Generator
 def _spread(values: Float, low: float, high: float) -> Float:
     """Scale values to reach from `low` to `high`."""
     unit = (values - values.min()) / (values.max() - values.min())
-    return (low + (high - low) * unit).astype(np.float32)
+    spread: Float = (low + (high - low) * unit).astype(np.float32)
+    return spread
 
 
 def _blobs(shape: tuple[int, ...], rng: np.random.Generator) -> Float:
@@ -333,7 +335,8 @@ def _disc(radius: float) -> Float:
     at = (np.arange(-reach * fine - fine // 2, (reach + 1) * fine - fine // 2) + 0.5) / fine
     inside = (at[:, None] ** 2 + at[None] ** 2 <= max(radius, 1e-3) ** 2).astype(np.float32)
     kernel = inside.reshape(2 * reach + 1, fine, 2 * reach + 1, fine).mean(axis=(1, 3))
-    return (kernel / kernel.sum()).astype(np.float32)
+    disc: Float = (kernel / kernel.sum()).astype(np.float32)
+    return disc
 
 
 def _blurred(values: Float, radius: float) -> Float:
@@ -432,7 +435,8 @@ def _visible(
 
     def at_pixels(values: Float | float, shape: tuple[int, ...]) -> Float:
         whole = np.broadcast_to(np.asarray(values, np.float32), shape)
-        return whole.reshape(shape[0] // OVER, OVER, shape[1] // OVER, OVER).mean(axis=(1, 3))[inner]
+        pixels: Float = whole.reshape(shape[0] // OVER, OVER, shape[1] // OVER, OVER).mean(axis=(1, 3))
+        return pixels[inner]
 
     shape = layers[0].colours.shape[:2]
     front = at_pixels(0, shape).astype(np.intp)
