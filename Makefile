@@ -92,6 +92,7 @@ bench-large: $(VENV)/.bench
 
 bench-images: $(VENV)/.bench
 	$(BIN)/python benchmarks/images.py
+	$(BIN)/python benchmarks/stacks.py --output output/benchmarks/stacks
 	$(BIN)/python benchmarks/inpainting.py --output output/benchmarks
 
 bench-recognition: $(VENV)/.bench

@@ -1,6 +1,6 @@
 """What fuses focus stacks besides us: programs that people use, and two small ones made of OpenCV's parts.
 
-- ``enfuse``, with the settings its manual gives for focus stacks; moved stacks go through ``align_image_stack`` of hugin.
+- ``enfuse``, with the settings of its manual for focus stacks; moved stacks go through ``align_image_stack`` of hugin.
 - ``focus-stack`` by Petteri Aimonen, with its defaults; brightness and white balance are left alone in aligned stacks.
 - ``pyramid``: the simplest careful one: ECC from neighbour to neighbour, and of each level of a Laplacian pyramid the
   coefficient with most energy around it.

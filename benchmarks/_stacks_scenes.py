@@ -450,7 +450,7 @@ def _visible(
         depth[here] = at_pixels(layer.depth, shape)[here]
         for index, values in enumerate(blur):
             radii[index][here] = at_pixels(values, shape)[here]
-    unfocused = radii.min(axis=0) > DISC_STEP
+    unfocused = np.isin(front, [number for number, layer in enumerate(layers) if layer.at_least > 0])
     return radii, (front, depth), unfocused
 
 

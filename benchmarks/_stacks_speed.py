@@ -1,0 +1,158 @@
+"""Time and memory of the fusion of stacks that are read from files, each in a process of its own.
+
+The stacks are photographs laid side by side, with a plane of focus that moves across them, 1 % of breathing over the
+whole stack and shifts of a few pixels. CPU seconds are those of user and system, of the process and of what it starts.
+Memory is the highest resident size over that after imports, per megapixel of one picture.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _memory import levels
+from _stacks_rivals import Fuse, rivals, write
+from _stacks_scenes import Float, cv2
+from _timing import table
+
+REPEATS = 5
+SIDES = {3: (1536, 2048), 12: (3072, 4096)}  # megapixels: height, width
+PICTURES = 7
+MANY = (5, 20, 50)
+SHARP = 6.0  # as many zones would be in focus at a time if the stack had this many pictures
+
+
+def large_stack(folder: Path, megapixels: int, n: int) -> list[Path]:
+    """Write a moved stack of large pictures as JPEG; return the files."""
+    import skimage.data
+
+    height, width = SIDES[megapixels]
+    photograph: Any = getattr(skimage.data, "astronaut")()  # noqa: B009 - its type is not known
+    mirrored = np.vstack([photograph, photograph[::-1]])
+    mirrored = np.hstack([mirrored, mirrored[:, ::-1]])
+    repeats = (-(-height // mirrored.shape[0]), -(-width // mirrored.shape[1]), 1)
+    scene = np.tile(mirrored, repeats)[:height, :width]
+    soft: list[Float] = [cv2.GaussianBlur(scene, (0, 0), sigma) if sigma else scene for sigma in (0, 1.5, 3.0)]
+    rng = np.random.default_rng(n)
+    place = np.linspace(0, 1, width)
+    files = []
+    for index in range(n):
+        away = SHARP * np.abs(place - (index + 0.5) / n)
+        level = np.clip(np.rint(away), 0, 2).astype(np.intp)
+        picture = np.where((level == 0)[:, None], soft[0], np.where((level == 1)[:, None], soft[1], soft[2]))
+        scale, shift = 1 + 0.01 * (index - n // 2) / n, rng.uniform(-3, 3, 2) * (index != n // 2)
+        centre = np.array([width, height]) / 2
+        matrix = np.c_[scale * np.eye(2), centre + shift - scale * centre]
+        moved = cv2.warpAffine(picture, matrix, (width, height), flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+        files.append(folder / f"picture_{index:03d}.jpg")
+        write(files[-1], moved)
+    return files
+
+
+def child(task: dict[str, Any]) -> None:
+    """Fuse files as told, in this process; print seconds and bytes."""
+    files = [Path(file) for file in task["files"]]
+    cv2.setNumThreads(task["threads"])
+    fuse = rivals()[0].get(task["method"])
+    if fuse is None:
+        from coupledict.images import MultiFocusFusion
+
+        fusion: Any = MultiFocusFusion(n_jobs=task["threads"])
+    before, _ = levels()
+    cpu, start = _cpu(), time.perf_counter()
+    shape = fuse(files, True).shape if fuse is not None else fusion.fuse(files).image.shape
+    wall, cpu = time.perf_counter() - start, _cpu() - cpu
+    print(json.dumps({"wall": wall, "cpu": cpu, "bytes": levels()[1] - before, "shape": shape}))
+
+
+def _cpu() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def measured(files: Sequence[Path], method: str, threads: int) -> dict[str, Any]:
+    """Fuse files in a process of its own."""
+    task = json.dumps({"files": [str(file) for file in files], "method": method, "threads": threads})
+    limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
+    script = Path(__file__).with_name("stacks.py")
+    command = [sys.executable, str(script), "--child", task]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | limits)
+    found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+def speed(data: Path | None, found: dict[str, Fuse]) -> None:
+    """Print seconds per megapixel and picture, and megabytes per megapixel."""
+    with tempfile.TemporaryDirectory() as folder:
+        stacks = {f"made, {size} MP": large_stack(_within(folder, f"{size}"), size, PICTURES) for size in SIDES}
+        if data is not None and (pcb := sorted((data / "stacks" / "pcb").glob("*.jpg"))):
+            stacks["pcb"] = pcb
+        for name, files in stacks.items():
+            _times(name, files, ["coupledict", *found])
+        _memory(Path(folder))
+
+
+def _within(folder: str | Path, name: str) -> Path:
+    inner = Path(folder, name)
+    inner.mkdir()
+    return inner
+
+
+def _times(name: str, files: Sequence[Path], methods: Sequence[str]) -> None:
+    height, width = cv2.imread(str(files[0])).shape[:2]
+    unit = 1e-6 * height * width * len(files)
+    entries = [(method, threads) for method in methods for threads in (1, 2)]
+    runs: dict[tuple[str, int], list[dict[str, Any]]] = {entry: [] for entry in entries}
+    failed = set()
+    for turn in range(REPEATS):
+        for entry in entries[turn % len(entries) :] + entries[: turn % len(entries)]:
+            if entry in failed:
+                continue
+            print(f"{name}: {entry[0]}, {entry[1]} threads", file=sys.stderr, flush=True)
+            try:
+                runs[entry].append(measured(files, *entry))
+            except subprocess.CalledProcessError:
+                failed.add(entry)
+    rows = []
+    for method in methods:
+        if not (runs[method, 1] and runs[method, 2]):
+            rows.append([method, *["failed"] * 6])
+            continue
+        (one, one_cpu), (two, two_cpu) = (
+            [float(np.median([run[figure] for run in runs[method, threads]])) for figure in ("wall", "cpu")]
+            for threads in (1, 2)
+        )
+        seconds = [f"{one_cpu:.1f} s", f"{one_cpu / unit:.3f} s", f"{one:.1f} s", f"{two:.1f} s", f"{one / two:.2f}x"]
+        rows.append([method, *seconds, f"{two_cpu / unit:.3f} s"])
+    heads = ["CPU, 1 thread", "per MP and picture", "time, 1 thread", "2 threads", "gain", "CPU per MP and picture, 2"]
+    title = f"{name}: {len(files)} x {1e-6 * height * width:.1f} MP"
+    print(f"Medians of {REPEATS}, in turns, alignment and files included.")
+    print(table([title, *heads], rows), end="\n\n", flush=True)
+
+
+def _memory(folder: Path) -> None:
+    rows = []
+    for size, counts in ((3, MANY), (12, MANY[:1])):
+        for n in counts:
+            inner = _within(folder, f"{size}-{n}")
+            files = large_stack(inner, size, n)
+            height, width = SIDES[size]
+            cells = []
+            for threads in (1, 2):
+                print(f"memory: {n} pictures of {size} MP, {threads} threads", file=sys.stderr, flush=True)
+                used = measured(files, "coupledict", threads)["bytes"]
+                cells.append(f"{used / (height * width):.0f} MB")  # bytes per pixel are MB per megapixel
+            rows.append([f"{n} pictures of {1e-6 * height * width:.1f} MP", *cells])
+            for file in files:
+                file.unlink()
+    print("Highest resident memory over that after imports, per megapixel of a picture.")
+    print(table(["coupledict", "1 thread", "2 threads"], rows), end="\n\n", flush=True)
