@@ -1,67 +1,10 @@
 import numpy as np
-import pytest
 from command import call as run
 from command import refused
 from PIL import Image
-from scipy.ndimage import gaussian_filter
 from skimage import data
 
 from coupledict.images._files import read_image
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory):
-    """Two pictures that are in focus in one half each, and the one that is in focus everywhere."""
-    folder = tmp_path_factory.mktemp("stack")
-    sharp = data.astronaut()[:160, 130:330]
-    soft = np.dstack([gaussian_filter(sharp[..., c].astype(float), 2.0) for c in range(3)]).astype(np.uint8)
-    left, right = soft.copy(), soft.copy()
-    left[:, :100], right[:, 100:] = sharp[:, :100], sharp[:, 100:]
-    for name, pixels in (("sharp", sharp), ("left", left), ("right", right)):
-        Image.fromarray(pixels).save(folder / f"{name}.png")
-    return folder
-
-
-def test_a_stack_is_fused_into_a_sharp_picture_with_a_map(stack, tmp_path):
-    out_file, map_file = tmp_path / "out.png", tmp_path / "map.png"
-    done = run("fuse", stack / "left.png", stack / "right.png", "-o", out_file, "--map", map_file)
-    assert done.returncode == 0, done.stderr
-    files = (stack / "sharp.png", stack / "left.png", out_file)
-    sharp, left, out = (read_image(path).pixels.astype(float) for path in files)
-    assert np.abs(out - sharp).mean() < 0.15 * np.abs(left - sharp).mean()
-    decision = read_image(map_file).pixels
-    assert set(np.unique(decision)) == {0, 255}
-    assert np.mean(decision[:, :90] == 0) > 0.95
-    assert np.mean(decision[:, 110:] == 255) > 0.95
-    assert "of the pixels are from" in done.stdout
-    assert f"Wrote {out_file} and {map_file}." in done.stdout
-
-
-def test_bad_stacks_are_one_sentence_each_and_nothing_is_written(stack, tmp_path):
-    out = tmp_path / "out.png"
-    Image.fromarray(data.camera()[:160, :200]).save(tmp_path / "grey.png")
-    Image.fromarray(data.astronaut()[:50, :50]).save(tmp_path / "small.png")
-    (tmp_path / "broken.png").write_bytes((stack / "left.png").read_bytes()[:900])
-    left = stack / "left.png"
-    assert "two or more pictures" in refused(run("fuse", left, "-o", out))
-    assert "200 x 160 pixels of 8-bit colour" in refused(run("fuse", left, tmp_path / "small.png", "-o", out))
-    assert "8-bit grey" in refused(run("fuse", left, tmp_path / "grey.png", "-o", out))
-    assert "damaged or no image" in refused(run("fuse", left, tmp_path / "broken.png", "-o", out))
-    assert "found none" in refused(run("fuse", left, tmp_path / "nothing.png", "-o", out))
-    assert "ending in" in refused(run("fuse", left, stack / "right.png", "-o", tmp_path / "out.xyz"))
-    assert "make it first" in refused(run("fuse", left, stack / "right.png", "-o", tmp_path / "no" / "out.png"))
-    assert "different files" in refused(run("fuse", left, stack / "right.png", "-o", out, "--map", out))
-    assert not out.exists()
-
-
-def test_an_existing_output_is_kept_unless_forced(stack, tmp_path):
-    out = tmp_path / "out.png"
-    out.write_text("mine")
-    arguments = ("fuse", stack / "left.png", stack / "right.png", "-o", out)
-    assert "--force" in refused(run(*arguments))
-    assert out.read_text() == "mine"
-    assert run(*arguments, "--force").returncode == 0
-    assert read_image(out).pixels.shape == (160, 200, 3)
 
 
 def test_a_picture_is_enlarged_and_keeps_its_alpha(tmp_path):

@@ -8,4 +8,4 @@ from ._app import app, main
 __all__ = ["app", "main"]
 
 # Importing a module registers its commands, which are listed in this order.
-from . import _learn, _code, _show, _images, _stain, _audio, _serve, _reproduce, _info  # noqa: F401, I001
+from . import _learn, _code, _show, _fuse, _images, _stain, _audio, _serve, _reproduce, _info  # noqa: F401, I001

@@ -1,4 +1,4 @@
-"""``coupledict fuse``, ``upscale`` and ``fill``: sharp pictures from a focus stack, larger and restored pictures."""
+"""``coupledict upscale`` and ``fill``: larger and restored pictures."""
 
 from __future__ import annotations
 
@@ -15,73 +15,6 @@ if TYPE_CHECKING:
     from ..foundation.progress import Callback
 
 TRAINING_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
-
-
-@command(
-    "One sharp picture from a focus stack.",
-    "coupledict fuse near.jpg far.jpg -o sharp.png",
-    "coupledict fuse stack/*.tif -o sharp.tif --map map.png --register",
-)
-def fuse(
-    images: Annotated[list[Path], typer.Argument(help="Two or more pictures of one scene, focused differently.")],
-    output: Picture,
-    map_: Annotated[
-        Path | None, typer.Option("--map", help="Picture of which source each pixel is from, from black to white.")
-    ] = None,
-    register: Annotated[
-        bool, typer.Option("--register", help="Align the pictures first: small shifts and changes of scale.")
-    ] = False,
-    quality: Quality = 95,
-    threads: Threads = None,
-    force: Force = False,
-) -> Result:
-    """Fuse pictures of one scene that are focused differently into one that is sharp everywhere."""
-    import numpy as np
-
-    from ..images import MultiFocusFusion
-    from ..images._files import Picture as Pixels
-    from ..images._files import check_output, write_image
-
-    if len(images) < 2:
-        raise MisuseError(f"Expected two or more pictures to fuse, got {len(images)}.")
-    check_output(output, force=force)
-    if map_ is not None:
-        check_output(map_, force=force)
-        if map_.resolve() == output.resolve():
-            raise MisuseError(f"Expected different files for the picture and its map, got '{output}' for both.")
-    pictures = _read_stack(images)
-    with progress_bar() as told:
-        fusion = MultiFocusFusion(register=register, n_jobs=jobs(threads), callback=told)
-        fused = fusion.fuse([picture.pixels for picture in pictures])
-    if map_ is not None:
-        levels = np.rint(np.linspace(0, 255, len(images))).astype(np.uint8)
-        write_image(map_, Pixels(levels[fused.decision]), force=force)
-    write_image(output, Pixels(fused.image, pictures[0].profile), force=force, quality=quality)
-    shares = np.bincount(fused.decision.ravel(), minlength=len(images)) / fused.decision.size
-    lines = [f"{share:6.1%} of the pixels are from {path}" for path, share in zip(images, shares, strict=True)]
-    lines.append(f"Wrote {output}" + (f" and {map_}." if map_ is not None else "."))
-    sources = [{"file": str(path), "share": float(share)} for path, share in zip(images, shares, strict=True)]
-    return Result(
-        {"output": str(output), "map": None if map_ is None else str(map_), **_size(fused.image), "sources": sources},
-        lines,
-    )
-
-
-def _read_stack(images: list[Path]) -> list[Any]:
-    """Read pictures, which must be of one size and kind."""
-    from ..images._files import read_image
-
-    pictures: list[Any] = []
-    for path in images:
-        picture = read_image(path)
-        first = pictures[0].pixels if pictures else picture.pixels
-        if picture.pixels.shape != first.shape or picture.pixels.dtype != first.dtype:
-            raise ValueError(
-                f"Expected pictures of one size and kind, got {_describe(first)} in '{images[0]}' and"
-                f" {_describe(picture.pixels)} in '{path}'."
-            )
-        pictures.append(picture)
-    return pictures
 
 
 @command(
@@ -202,7 +135,7 @@ def fill(
         if mask is None:
             alpha[missing] = np.iinfo(alpha.dtype).max
         whole = np.dstack([whole, alpha])
-    write_image(output, Pixels(whole, picture.profile), force=force, quality=quality)
+    write_image(output, Pixels(whole, picture.profile, picture.exif), force=force, quality=quality)
     share = float(missing.mean())
     return Result(
         {"output": str(output), **_size(whole), "filled": int(missing.sum()), "share": share},
@@ -245,11 +178,6 @@ def _read_mask(file: Path, pixels: Any, image: Path) -> Any:
 
 def _size(pixels: Any) -> dict[str, int]:
     return {"width": int(pixels.shape[1]), "height": int(pixels.shape[0])}
-
-
-def _describe(pixels: Any) -> str:
-    kind = {2: "grey"}.get(pixels.ndim) or {3: "colour", 4: "colour with alpha"}[pixels.shape[2]]
-    return f"{pixels.shape[1]} x {pixels.shape[0]} pixels of {8 * pixels.itemsize}-bit {kind}"
 
 
 def _training_pictures(folder: Path) -> list[Any]:

@@ -1,21 +1,32 @@
-"""What a long command shows while it runs: a bar with the time left on a terminal, nothing elsewhere."""
+"""What a long command shows while it runs: a bar with the time left on a terminal, at most a few lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
-    from ..foundation.progress import Callback
+    from ..foundation.progress import Callback, Progress
+
+FIRST_LINE = 10.0  # seconds until the first line: shorter work needs none
+LONGEST_SILENCE = 60.0  # seconds after which a line comes in any case
+STEPS = 10  # lines of a stage, unless it takes so long that there is silence between them
 
 
 @contextmanager
-def progress_bar(label: str = "") -> Iterator[Callback | None]:
-    """Give a callback that shows progress on standard error; None if that is not a terminal."""
+def progress_bar(label: str = "", *, lines: bool = False) -> Iterator[Callback | None]:
+    """Give a callback that shows progress on standard error.
+
+    If that is not a terminal, it is None; or, with `lines`, it prints a line now and then, so that logs show life. With
+    --json there are no lines, because machines read standard error, too.
+    """
     if not sys.stderr.isatty():
-        yield None
+        yield Lines(label) if lines and "--json" not in sys.argv else None
         return
     from rich.console import Console
 
@@ -23,3 +34,49 @@ def progress_bar(label: str = "") -> Iterator[Callback | None]:
 
     with Bar(label, Console(stderr=True)) as bar:
         yield bar
+
+
+class Lines:
+    """A callback that prints a line once work has lasted a while, and after each further tenth of it.
+
+    Parameters
+    ----------
+    label : str
+        Text at the beginning of each line; may be empty.
+    tell : callable
+        Gets each line.
+    clock : callable
+        Returns seconds.
+    """
+
+    def __init__(
+        self, label: str = "", tell: Callable[[str], object] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._label, self._clock = label, clock
+        self._tell = tell or (lambda line: typer.echo(line, err=True))
+        self._began = self._stage_began = self._last = clock()
+        self._stage, self._step = "", 0
+
+    def __call__(self, progress: Progress) -> None:
+        """Print a line if it is time for one."""
+        now = self._clock()
+        if progress.stage != self._stage:
+            self._stage, self._step, self._stage_began = progress.stage, 0, self._last if not self._stage else now
+        step = int(STEPS * progress.share)
+        silent = now - self._last
+        if now - self._began < FIRST_LINE or (step <= self._step and silent < LONGEST_SILENCE):
+            return
+        self._step, self._last = step, now
+        share, spent = progress.share, now - self._stage_began
+        line = f"{progress.stage}: {100 * share:.0f} % in {_duration(now - self._began)}"
+        if 0 < share < 1:
+            line += f", about {_duration(spent * (1 - share) / share)} left"
+        self._tell(f"{self._label}: {line}" if self._label else line)
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time as people say it."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h {whole % 3600 // 60} min"
