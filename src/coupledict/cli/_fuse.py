@@ -285,8 +285,8 @@ def _describe(report: dict[str, Any]) -> list[str]:
     if (kept_width, kept_height) != (width, height):
         top, left, bottom, right = report["box"]
         lines.append(
-            f"Kept what all pictures cover, {kept_width} x {kept_height} of {width} x {height} pixels; cut are {left} left,"
-            f" {top} above, {width - right} right, {height - bottom} below."
+            f"Kept what all pictures cover, {kept_width} x {kept_height} of {width} x {height} pixels; cut are"
+            f" {left} left, {top} above, {width - right} right, {height - bottom} below."
         )
     return lines
 

@@ -54,24 +54,29 @@ class Lines:
     ) -> None:
         self._label, self._clock = label, clock
         self._tell = tell or (lambda line: typer.echo(line, err=True))
-        self._began = self._stage_began = self._last = clock()
+        self._began = self._stage_began = self._heard = self._last = clock()
         self._stage, self._step = "", 0
 
     def __call__(self, progress: Progress) -> None:
         """Print a line if it is time for one."""
         now = self._clock()
-        if progress.stage != self._stage:
-            self._stage, self._step, self._stage_began = progress.stage, 0, self._last if not self._stage else now
+        if progress.stage != self._stage:  # it has begun when the one before was last heard of
+            self._stage, self._step, self._stage_began = progress.stage, 0, self._heard
+        self._heard = now
         step = int(STEPS * progress.share)
         silent = now - self._last
         if now - self._began < FIRST_LINE or (step <= self._step and silent < LONGEST_SILENCE):
             return
         self._step, self._last = step, now
-        share, spent = progress.share, now - self._stage_began
-        line = f"{progress.stage}: {100 * share:.0f} % in {_duration(now - self._began)}"
-        if 0 < share < 1:
-            line += f", about {_duration(spent * (1 - share) / share)} left"
+        line = f"{progress.stage}: " + self._describe(progress, now)
         self._tell(f"{self._label}: {line}" if self._label else line)
+
+    def _describe(self, progress: Progress, now: float) -> str:
+        spent, share = _duration(now - self._began), progress.share
+        if progress.total is None:
+            return f"{spent} so far"
+        left = f", about {_duration((now - self._stage_began) * (1 - share) / share)} left" if 0 < share < 1 else ""
+        return f"{100 * share:.0f} % in {spent}{left}"
 
 
 def _duration(seconds: float) -> str:
