@@ -134,8 +134,8 @@ def fuse(
         return _fuse_batch(images, output, format_ or Format.JPG, settings)
     if format_ is not None:
         raise MisuseError(f"Expected --format together with --batch; the name '{output}' tells the format.")
-    outputs = _check_outputs(output, map_, depth, force=force)
-    with progress_bar(lines=True) as told:
+    with progress_bar(lines=True) as told:  # before all that takes time: already the imports take a second
+        outputs = _check_outputs(output, map_, depth, force=force)
         report = _fuse_stack(find_pictures(images, outputs), output, map_, depth, settings, told)
     written = [str(path) for path in outputs]
     wrote = f"Wrote {written[0]}." if len(written) == 1 else f"Wrote {', '.join(written[:-1])} and {written[-1]}."
@@ -293,18 +293,14 @@ def _describe(report: dict[str, Any]) -> list[str]:
 
 def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Settings) -> Result:
     """Fuse each sub-folder of a folder; a stack that fails does not end the others."""
-    from ..images._files import check_output
-
     if len(images) != 1:
         raise MisuseError(
             f"Expected one folder with --batch, whose sub-folders are the stacks, got {len(images)} paths."
         )
-    stacks = find_stacks(images[0], output)
-    _check_folder(output)
-    targets = [output / f"{stack.name}.{format_}" for stack in stacks]
-    if output.is_dir():
-        for target in targets:
-            check_output(target, force=settings.force)
+    with progress_bar("preparing"):
+        stacks = find_stacks(images[0], output)
+        targets = [output / f"{stack.name}.{format_}" for stack in stacks]
+        _check_targets(output, targets, force=settings.force)
     output.mkdir(exist_ok=True)
     reports = []
     for number, (stack, target) in enumerate(zip(stacks, targets, strict=True), 1):
@@ -324,8 +320,10 @@ def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Set
     raise typer.Exit(FAILED)
 
 
-def _check_folder(output: Path) -> None:
-    """Raise if the folder of the results can neither be used nor made."""
+def _check_targets(output: Path, targets: list[Path], *, force: bool) -> None:
+    """Raise if the folder of the results can neither be used nor made, or if a result cannot be written."""
+    from ..images._files import check_output
+
     if output.exists() and not output.is_dir():
         raise NotADirectoryError(f"Expected a folder for the results of --batch, got the file '{output}'.")
     folder = output if output.is_dir() else output.parent
@@ -333,6 +331,9 @@ def _check_folder(output: Path) -> None:
         raise FileNotFoundError(f"Expected the folder '{folder}' for the results to exist; make it first.")
     if not os.access(folder, os.W_OK):
         raise PermissionError(f"Expected the folder '{folder}' to be writable; choose another or change its rights.")
+    if output.is_dir():
+        for target in targets:
+            check_output(target, force=force)
 
 
 def _fuse_one(stack: Path, target: Path, settings: Settings, told: Callback | None) -> dict[str, Any]:
