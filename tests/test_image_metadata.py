@@ -10,6 +10,7 @@ import media
 import numpy as np
 import pytest
 import tifffile
+from command import call
 from PIL import Image, TiffImagePlugin
 from PIL.TiffImagePlugin import IFDRational
 
@@ -190,6 +191,18 @@ def test_pictures_without_data_get_none(tmp_path):
 def test_bmp_has_no_room_for_data(tmp_path):
     write_image(tmp_path / "a.bmp", Picture(COLOUR, None, read_image(write(tmp_path / "a.jpg")).exif))
     np.testing.assert_array_equal(read_image(tmp_path / "a.bmp").pixels, COLOUR)
+
+
+def test_fill_keeps_them_and_never_the_position(tmp_path):
+    photograph = np.kron(RNG.integers(0, 256, (8, 8, 3), dtype=np.uint8), np.ones((6, 6, 1), np.uint8))
+    holes = RNG.random(photograph.shape[:2]) < 0.1
+    Image.fromarray(np.dstack([photograph, np.where(holes, 0, 255).astype(np.uint8)])).save(
+        tmp_path / "holes.png", exif=block()
+    )
+    done = call("fill", tmp_path / "holes.png", "-o", tmp_path / "whole.png", "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    main, exposure, gps = by_pillow(tmp_path / "whole.png")
+    assert (main[MODEL], exposure[LENS], gps) == ("Model 5", "90 mm macro", {})
 
 
 # Damaged data

@@ -44,7 +44,7 @@ def find_exif(file: IO[bytes]) -> bytes | None:
 def read_deep(path: Path, channels: int) -> npt.NDArray[np.uint16]:
     """Return the pixels of a PNG file with 16 bits of colour: red, green, blue and, if it has 4 channels, alpha."""
     cv2 = _opencv()
-    parts, wanted = [SIGNATURE], [b"IHDR", b"tRNS", b"IDAT"]
+    clean, wanted = bytearray(SIGNATURE), [b"IHDR", b"tRNS", b"IDAT"]
     with path.open("rb") as file:
         for kind, length in _walk(file):
             if kind == b"IDAT":
@@ -53,8 +53,9 @@ def read_deep(path: Path, channels: int) -> npt.NDArray[np.uint16]:
                 contents, checksum = file.read(length), file.read(4)
                 if len(checksum) != 4 or zlib.crc32(kind + contents) != int.from_bytes(checksum, "big"):
                     raise ValueError(f"its part {kind.decode()} is damaged")
-                parts += [length.to_bytes(4, "big"), kind, contents, checksum]
-    pixels = cv2.imdecode(np.frombuffer(b"".join(parts), np.uint8), cv2.IMREAD_UNCHANGED)
+                clean += length.to_bytes(4, "big") + kind + contents + checksum
+    pixels = cv2.imdecode(np.frombuffer(clean, np.uint8), cv2.IMREAD_UNCHANGED)
+    del clean
     if pixels is None or pixels.dtype != np.uint16 or pixels.shape[2:] != (channels,):
         raise ValueError("its pixels are damaged")
     turned: npt.NDArray[np.uint16] = cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB if channels == 3 else cv2.COLOR_BGRA2RGBA)
