@@ -33,8 +33,8 @@ BOUNDARY = "boundary-of-the-tests"
 class Client:
     """What a browser would say, and what it would not."""
 
-    def __init__(self, port, folder):
-        self.port, self.folder = port, folder
+    def __init__(self, port, folder, jobs):
+        self.port, self.folder, self.jobs = port, folder, jobs
 
     def ask(self, method, path, body=None, headers=(), *, token=TOKEN):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
@@ -66,6 +66,19 @@ class Client:
         status, job = self.begin(task, *files, **options)
         assert status == 202, job
         return self.follow(job)
+
+    @contextmanager
+    def watching(self, job):
+        """Hold the request open by which a page watches a job; give a function that reads its next line."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection.request("GET", f"/{TOKEN}/jobs/{job['id']}/watch")
+        answer = connection.getresponse()
+        assert answer.status == 200
+        try:
+            yield lambda: json.loads(line) if (line := answer.readline()) else None
+        finally:
+            answer.close()
+            connection.close()
 
     def message(self, task, *files, **options):
         told = self.do(task, *files, **options)
@@ -126,17 +139,25 @@ def stack(rng, shape=(40, 56, 3), dtype=np.uint8):
     return [left.astype(dtype), right.astype(dtype)]
 
 
+def long_work(rng, count=16):
+    """Return the files of a stack that takes long to fuse, and does not to send."""
+    texture = rng.integers(0, 255, (8, 8), np.uint8)
+    pictures = [np.tile(np.roll(texture, number), (300, 300)) for number in range(count)]
+    return [(f"{number}.png", png(picture)) for number, picture in enumerate(pictures)]
+
+
 @contextmanager
-def serving(folder, megabytes=1.0, megapixels=1.0):
+def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE):
+    """Run a server; jobs that nobody asks for go on for longer than usual, because a busy machine asks late."""
     folder.mkdir(exist_ok=True)
     with _server._listen(0) as listener:
         port = listener.getsockname()[1]
-        app, jobs = build_app(folder, Limits(megabytes, megapixels))
+        app, jobs = build_app(folder, Limits(megabytes, megapixels), grace)
         server = _server._make_server(Guard(app, token=TOKEN, port=port, ticket=TICKET))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Client(port, folder)
+            yield Client(port, folder, jobs)
         finally:
             server.should_exit = True
             assert jobs.close(PATIENCE)

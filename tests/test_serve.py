@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import socket
 import struct
 import threading
@@ -11,13 +12,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.ndimage import gaussian_filter
 from serving import BOUNDARY, TOKEN, form, png, png_that_claims, read, serving, stack, tiff
-from waiting import PATIENCE
+from typer.main import get_command
+from waiting import PATIENCE, wait_until
 
 import coupledict
+from coupledict.cli._app import app
 from coupledict.images import MultiFocusFusion, SuperResolution, imresize
-from coupledict.serve import _jobs, _samples, _tasks
+from coupledict.images._files import Picture
+from coupledict.images._fusion_result import FusedSource, Fusion
+from coupledict.serve import _jobs, _pictures, _samples, _tasks, _uploads
+from coupledict.serve import run as serve
 from coupledict.serve._jobs import Job
+from coupledict.serve._pictures import align
 from coupledict.serve._uploads import Form, Limits, Upload, plain_name
 
 
@@ -78,15 +86,17 @@ def test_what_is_no_form_is_refused(stranger):
 
 def test_pixels_are_counted_before_they_are_decoded(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(_tasks, "read_image", lambda path: pytest.fail("it was decoded"))
+    monkeypatch.setattr(MultiFocusFusion, "fuse", lambda self, images: pytest.fail("it was decoded"))
     bomb = png_that_claims(12_000, 12_000)
     image = rng.integers(0, 255, (10, 12), np.uint8)
     with serving(tmp_path / "jobs", megapixels=0.0002) as client:
         for task, files in (("fuse", [("a.png", bomb)] * 2), ("enlarge", [("a.png", bomb)])):
             assert "Expected at most 0.0002 megapixels, but" in client.message(task, *files)
         larger = ("a.png", png_that_claims(60_000, 60_000))
-        assert client.message("enlarge", larger) == "'a.png' claims to have more pixels than any picture that is read."
-        many = [(name, make(image)) for name, make in (("a.png", png), ("b.tif", tiff))]
-        assert "these 2 pictures have 0.0" in client.message("fuse", *many)
+        assert client.message("enlarge", larger).startswith("'a.png' could not be read: it claims to have more than")
+        many = [(name, make(image)) for name, make in (("a.png", png), ("b.tif", tiff))] * 14
+        told = client.message("fuse", *many)  # each may have 200 pixels and has 120, all may have 16 times as many
+        assert "Expected at most 0.0032 megapixels, but these 28 pictures have 0.0" in told
         assert "'a.png' enlarged would have 0.0" in client.message("enlarge", many[0], scale="2")
 
 
@@ -95,7 +105,7 @@ def test_a_tiff_that_claims_to_be_huge_is_not_decoded(stranger):
     for tag in (256, 257):  # width and length, as 32-bit numbers
         place = content.index(struct.pack("<HHI", tag, 4, 1)) if struct.pack("<HHI", tag, 4, 1) in content else None
         place = place if place is not None else content.index(struct.pack("<HHI", tag, 3, 1))
-        content[place : place + 12] = struct.pack("<HHII", tag, 4, 1, 50_000)
+        content[place : place + 12] = struct.pack("<HHII", tag, 4, 1, 10_000)
     assert "Expected at most 1 megapixels, but 'a.tif' enlarged would have" in stranger.message(
         "enlarge", ("a.tif", bytes(content)), scale="2"
     )
@@ -110,10 +120,7 @@ NOISE = np.random.default_rng(0).integers(0, 255, (40, 40), np.uint8)
         (b"", "could not be read as an image"),
         (b"no picture", "could not be read as an image"),
         (b"II*\0", "could not be read as an image"),
-        (
-            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n",
-            "expected a PNG, JPEG, TIFF, WebP, BMP or GIF file",
-        ),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EOF\n", "could not be read as an image"),
         (png(NOISE)[:900], "'holiday.png' could not be read as an image"),
         (png(np.zeros((4, 4), np.uint8)), "Expected"),
     ],
@@ -138,6 +145,40 @@ def test_pictures_that_do_not_fit_are_refused(stranger, rng):
     assert stranger.message("enlarge", ("a.png", one), scale="7") == "Expected a scale of 2, 3 or 4, got '7'."
 
 
+def test_six_pictures_of_24_megapixels_fit_without_a_flag(tmp_path):
+    defaults = {name: option.default for name, option in inspect.signature(serve).parameters.items()}
+    told = {option.name: option.default for option in get_command(app).commands["serve"].params}
+    limits = Limits(defaults["max_megabytes"], defaults["max_megapixels"])
+    assert (told["max_megabytes"], told["max_megapixels"]) == (limits.megabytes, limits.megapixels)
+    limits.check_bytes(6 * 6000 * 4000 * 3 * 2)  # as TIFF files of 16 bits
+    uploads = [Upload(tmp_path / f"{number}", "a.png") for number in range(6)]
+    for upload in uploads:
+        upload.path.write_bytes(png_that_claims(6000, 4000))
+    assert [header.shape for header in limits.check_pictures(uploads)] == [(4000, 6000)] * 6
+
+
+def test_a_raw_file_is_known_by_its_name(client, monkeypatch):
+    names = []
+    monkeypatch.setattr(_uploads, "read_about", lambda path: names.append(path.name) or pytest.fail("enough"))
+    client.do("fuse", *[(name, b"II*\0") for name in ("a.CR2", "b.dng", "c.png", "d.html")])
+    assert names == ["upload-00.cr2"]
+
+
+def test_no_name_is_part_of_another(client):
+    files = [(f"picture {number}.png", b"x" if number == 10 else png(NOISE)) for number in range(12)]
+    assert client.message("fuse", *files).startswith("'picture 10.png' could not be read")
+
+
+def test_a_full_disk_is_told(client, monkeypatch):
+    def fail(source, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_uploads, "_keep", fail)
+    status, told = client.begin("fuse", ("a.png", b"x"))
+    assert (status, told["message"]) == (507, "The files could not be kept (No space left on device).")
+    assert list(client.folder.iterdir()) == []
+
+
 HOSTILE = "../../..\\x/<img src=x onerror=alert(1)>\u202e\x07.png"
 
 
@@ -149,9 +190,11 @@ def test_names_lead_nowhere(client, rng):
     assert shown["result"]["name"] == "b-onclick-1-a-b-fused.png"
     (folder,) = client.folder.iterdir()
     assert {file.name for file in folder.iterdir()} == {
-        "fused.png", "source-0.png", "source-1.png", "map.png", "map-view.png",
+        "fused.npy", "fused.png", "fused-view.png", "source-0.npy", "source-0-view.png", "map.png", "map-view.png",
+        "sent",
     }  # fmt: skip
-    for name in ("../x", "..%2f..%2fx", "%2e%2e", "..", ".", "upload-0", "", "/etc/passwd", "map.png/", "map.png%00"):
+    paths = ("../x", "..%2f..%2fx", "%2e%2e", "..", ".", "", "/etc/passwd", "map.png/", "map.png%00", "sent")
+    for name in (*paths, "sent/upload-0", "sent%2fupload-0", "upload-0", "fused.npy", "fused.webp", "part-fused.jpg"):
         assert client.ask("GET", f"/jobs/{job['id']}/{name}")[0] == 404
     assert plain_name(HOSTILE) == "<img src=x onerror=alert(1)>.png"
     assert plain_name("") == plain_name("a/") == "a file without a name"
@@ -161,34 +204,154 @@ def test_names_lead_nowhere(client, rng):
 # What it makes
 
 
-@pytest.mark.parametrize("register", [False, True])
-def test_a_stack_is_fused_as_the_library_does(client, rng, register):
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ({}, {"register": "auto"}),
+        ({"register": "yes", "keep_size": "yes"}, {"register": "auto", "keep_size": True}),
+        ({"register": "no", "keep_size": "yes"}, {"register": False}),
+    ],
+    ids=["aligned", "whole", "as-they-are"],
+)
+def test_a_stack_is_fused_as_the_library_does(client, rng, options, parameters):
     sources = [*stack(rng), stack(rng)[0]]
     files = [(f"{number}.png", png(picture)) for number, picture in enumerate(sources)]
-    job = client.do("fuse", *files, register="yes" if register else "no")
-    expected = MultiFocusFusion(register=register).fuse(sources)
+    job = client.do("fuse", *files, **options)
+    expected = MultiFocusFusion(**parameters).fuse(sources)
     shown = job["result"]
     assert np.array_equal(client.picture(job, shown["result"]["file"]), expected.image)
-    for number, source in enumerate(sources):
-        assert np.array_equal(client.picture(job, shown["before"][number]["view"]), source)
+    for before, source, told in zip(shown["before"], sources, expected.sources, strict=True):
+        seen = align(Picture(source), told.matrix, expected.box).pixels
+        assert np.array_equal(client.picture(job, before["view"]), seen)
     assert np.array_equal(client.picture(job, shown["map"]["file"]), expected.decision)  # numbers in a palette
-    shares = [source["share"] for source in shown["shares"]]
-    assert shares == [np.mean(expected.decision == number) for number in range(3)]
-    assert (shown["result"]["width"], shown["result"]["height"]) == (56, 40)
+    assert [source["share"] for source in shown["shares"]] == [source.share for source in expected.sources]
+    assert [source["note"] for source in shown["shares"]] == [source.note for source in expected.sources]
+    height, width = expected.image.shape[:2]
+    assert (shown["result"]["width"], shown["result"]["height"]) == (width, height)
+    assert shown["source"] == {"width": 56, "height": 40}
 
 
-@pytest.mark.parametrize(
-    ("shape", "make", "suffix"), [((40, 56), png, ".png"), ((40, 56, 3), tiff, ".tif")], ids=["grey", "colour"]
-)
-def test_sixteen_bits_are_kept_and_shown_as_eight(client, rng, shape, make, suffix):
+def test_what_was_done_to_the_sources_is_told(client, rng, monkeypatch):
+    near, far = stack(rng)
+    matrix = np.array([[1, 0, 2], [0, 1, -1], [0, 0, 1.0]])
+
+    def fuse(self, images):
+        done = [
+            FusedSource(0.25, False, 0.0, np.eye(3), 1.0, (1.0, 1.0), "could not be aligned: nothing fits"),
+            FusedSource(0.75, True, 2.25, matrix, 1.0, (0.5, 0.9)),
+        ]
+        decision = np.zeros((30, 50), np.uint8)
+        return Fusion(near[5:35, 4:54], decision, decision.astype(np.float32), 0, (5, 4, 35, 54), done)
+
+    monkeypatch.setattr(MultiFocusFusion, "fuse", fuse)
+    job = client.do("fuse", ("near.png", png(near)), ("far.png", png(far)))
+    shown = job["result"]
+    told = [(source["share"], source["moved"], source["note"]) for source in shown["shares"]]
+    assert told == [(0.25, 0, "could not be aligned: nothing fits"), (0.75, 2.25, "")]
+    views = [client.picture(job, before["view"]) for before in shown["before"]]
+    assert np.array_equal(views[0], near[5:35, 4:54])
+    assert np.array_equal(views[1], far[4:34, 6:56])  # two to the right and one up, as the matrix says
+
+
+@pytest.mark.parametrize("perspective", [0, 2e-4])
+def test_a_source_is_shown_where_the_result_sees_it(perspective):
+    def scene(x, y):
+        return 128 + 60 * np.sin(x / 9 + 0.3) * np.cos(y / 7) + 40 * np.sin((x + y) / 15)
+
+    y, x = np.mgrid[:90, :120].astype(float)
+    matrix = np.array([[1.02, 0.01, -1.4], [-0.015, 0.985, 2.3], [perspective, 0, 1]])
+    box = (10, 12, 80, 108)
+    moved = np.einsum("ij,jyx->iyx", matrix, np.stack([x, y, np.ones_like(x)]))
+    expected = scene(*(moved[:2] / moved[2]))[10:80, 12:108]
+    source = np.rint(scene(x, y)).astype(np.uint8)
+    for pixels in (source, source.astype(np.uint16) << 8, np.dstack([source] * 3)):
+        seen = align(Picture(pixels), matrix, box).pixels.astype(float)
+        expected_here = expected if pixels.ndim == 2 else expected[..., None]
+        assert np.abs(seen - expected_here)[2:-2, 2:-2].max() < 2.5  # a shift by half a pixel would be off by 5
+
+
+@pytest.mark.parametrize(("shape", "make"), [((40, 56), png), ((40, 56, 3), tiff)], ids=["grey", "colour"])
+def test_sixteen_bits_are_kept_and_shown_as_eight(client, rng, shape, make):
     sources = stack(rng, shape, np.uint16)
     job = client.do("fuse", *[("scan.bin", make(picture)) for picture in sources])  # what is inside counts
     shown = job["result"]["result"]
     fused = client.picture(job, shown["file"])
-    assert shown["name"] == f"scan-fused{suffix}"
+    assert shown["name"] == "scan-fused.tif"
     assert (fused.dtype, shown["bits"]) == (np.uint16, 16)
     assert np.array_equal(fused, MultiFocusFusion().fuse(sources).image)
     assert np.array_equal(client.picture(job, shown["view"]), (fused >> 8).astype(np.uint8))
+
+
+FORMATS = {"JPEG": ("image/jpeg", b"\xff\xd8"), "PNG": ("image/png", b"\x89PNG"), "TIFF": ("image/tiff", b"II")}
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_the_result_can_be_had_in_every_format(client, rng, wanted, monkeypatch):
+    sources = [gaussian_filter(source, (1, 1, 0)) for source in stack(rng)]
+    job = client.do("fuse", *[("a.png", png(picture)) for picture in sources], format=wanted)
+    shown = job["result"]["result"]
+    kept = np.load(next(client.folder.rglob("fused.npy")))
+    assert (shown["format"], shown["name"][:8]) == (wanted, "a-fused.")
+    assert [entry["format"] for entry in shown["formats"]] == list(FORMATS)
+    monkeypatch.setattr(MultiFocusFusion, "fuse", lambda self, images: pytest.fail("it was fused again"))
+    for entry in shown["formats"]:
+        there = (next(client.folder.rglob("sent")).parent / entry["file"]).exists()
+        assert there == (entry["format"] == wanted)  # the others are made when they are asked for
+        status, headers, _ = client.ask("HEAD", f"/jobs/{job['id']}/{entry['file']}")
+        assert status == 200
+        _, _, content = client.ask("GET", f"/jobs/{job['id']}/{entry['file']}")
+        kind, mark = FORMATS[entry["format"]]
+        assert (headers["content-type"], content[: len(mark)]) == (kind, mark)
+        assert int(headers["content-length"]) == len(content)
+        if entry["format"] == wanted:
+            assert shown["bytes"] == len(content)
+        error = np.abs(read(content).astype(float) - kept).mean()
+        assert error < 12 if entry["format"] == "JPEG" else error == 0
+
+
+def test_an_unknown_format_is_refused(client, rng):
+    files = [("a.png", png(picture)) for picture in stack(rng)]
+    assert client.message("fuse", *files, format="GIF") == "Expected a format of JPEG, PNG, TIFF, got 'GIF'."
+
+
+def test_tiles_are_the_pixels_themselves(client, rng, monkeypatch):
+    monkeypatch.setattr(_pictures, "TILE", 16)
+    sources = stack(rng)
+    job = client.do("fuse", *[("a.png", png(picture)) for picture in sources], register="no")
+    shown = job["result"]
+    expected = client.picture(job, shown["result"]["file"])
+    for entry, pixels in ((shown["result"], expected), *zip(shown["before"], sources, strict=True)):
+        assert entry["tile"] == 16
+        rows = [
+            np.hstack([client.picture(job, f"tiles/{entry['picture']}/{row}/{column}") for column in range(4)])
+            for row in range(3)
+        ]
+        assert np.array_equal(np.vstack(rows), pixels)
+    for place in ("fused/3/0", "fused/0/4", "fused/-1/0", "fused/0/x", "source-2/0/0", "map/0/0", "../sent/0/0"):
+        assert client.ask("GET", f"/jobs/{job['id']}/tiles/{place}")[0] == 404, place
+
+
+def test_few_sources_are_kept_as_pixels(client, rng):
+    files = [(f"{number}.png", png(stack(rng)[0])) for number in range(4)]
+    job = client.do("fuse", *files, register="no")
+    for number in (0, 1, 2, 3, 0):
+        assert client.ask("GET", f"/jobs/{job['id']}/tiles/source-{number}/0/0")[0] == 200
+        kept = sorted(file.stem for file in client.folder.rglob("source-*.npy"))
+        assert f"source-{number}" in kept
+        assert len(kept) <= _pictures.MOST_LOADED
+
+
+def test_a_picture_that_cannot_be_written_is_told(client, rng, monkeypatch):
+    job = client.do("fuse", *[("a.png", png(picture)) for picture in stack(rng)])
+
+    def fail(path, picture):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(_pictures, "write_image", fail)
+    status, told = client.json("GET", f"/jobs/{job['id']}/fused.tif")
+    assert (status, told["message"]) == (507, "The picture could not be written (the disk is full).")
+    monkeypatch.undo()
+    assert client.ask("GET", f"/jobs/{job['id']}/fused.tif")[0] == 200
 
 
 @pytest.mark.parametrize("scale", [2, 4])
@@ -203,7 +366,8 @@ def test_a_picture_is_enlarged_as_the_library_does(client, rng, scale):
 
 
 def test_large_results_are_shown_smaller_and_kept_whole(client, rng, monkeypatch):
-    monkeypatch.setattr(_tasks, "MOST_SHOWN", 500)
+    for module in (_pictures, _tasks):
+        monkeypatch.setattr(module, "MOST_SHOWN", 500)
     sources = stack(rng)
     job = client.do("fuse", *[("a.png", png(picture)) for picture in sources])
     shown = job["result"]
@@ -287,7 +451,7 @@ def gate(monkeypatch):
 @pytest.mark.parametrize(
     ("task", "options", "phases"),
     [
-        ("fuse", {"register": "yes"}, {"Aligning the pictures", "Comparing the pictures"}),
+        ("fuse", {}, {"Comparing the pictures"}),
         ("enlarge", {"scale": "2"}, {"Enlarging the picture"}),
     ],
 )
@@ -300,8 +464,8 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
     told = []
 
     class Watched(_jobs.Job):
-        def watch(self, names):
-            callback = super().watch(names)
+        def watch(self, names, begin=0.0, end=1.0):
+            callback = super().watch(names, begin, end)
 
             def tell(progress):
                 if cancelled:
@@ -319,7 +483,9 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
     else:
         assert job.state == "done"
         assert {phase for phase, _ in told} == phases
-        assert told[-1][1] == 1
+        shares = [share for _, share in told]
+        assert shares == sorted(shares)
+        assert shares[-1] == _tasks.WORKED  # writing follows
 
 
 FILE = ("a.png", b"anything")
@@ -354,6 +520,94 @@ def test_the_line_has_an_end(client, gate):
     status, told = client.begin("enlarge", FILE)
     assert (status, told["message"][:18]) == (429, "Expected at most 8")
     assert len(list(client.folder.iterdir())) == 1 + _jobs.MOST_WAITING
+
+
+def test_files_of_waiting_jobs_are_counted(client, gate):
+    large = ("a.png", bytes(900_000))  # of 1 MB that one job may have, and 2 MB that all of them may
+    client.follow(client.begin("enlarge", large)[1], "running")
+    second = client.begin("enlarge", large)[1]
+    assert second["state"] == "waiting"
+    status, told = client.begin("enlarge", large)
+    assert (status, told["message"][:55]) == (429, "Expected the files of waiting jobs to have at most 2 MB")
+    assert client.begin("enlarge", FILE)[0] == 202
+    client.json("DELETE", f"/jobs/{second['id']}")
+    assert client.begin("enlarge", large)[0] == 202
+
+
+# Somebody waits for it
+
+
+def job_of(client, told):
+    """Return a job without asking for it: a request would tell that somebody waits for it."""
+    return client.jobs.find(told["id"])
+
+
+def test_who_watches_is_told_of_every_state(client, gate):
+    gate, _ = gate
+    jobs = [client.begin("enlarge", FILE)[1] for _ in range(2)]
+    with client.watching(jobs[1]) as line:
+        assert line() == {"id": jobs[1]["id"], "state": "waiting", "before": 1}
+        gate.set()
+        told = [line()]
+        while told[-1] is not None:
+            told.append(line())
+    assert told[-2]["state"] == "done"
+    assert {state["state"] for state in told[:-1]} <= {"waiting", "running", "done"}
+    with client.watching(jobs[0]) as line:  # after its end
+        assert (line()["state"], line()) == ("done", None)
+    assert client.ask("GET", "/jobs/unknown/watch")[0] == 404
+
+
+def test_running_work_tells_its_share_and_its_time(client, gate):
+    job = client.begin("enlarge", FILE)[1]
+    with client.watching(job) as line:
+        told = line()
+        while told["state"] != "running" or not told["share"]:
+            told = line()
+        assert told["share"] == 0.5
+        later = line()
+        assert later["elapsed"] > told["elapsed"] > 0
+
+
+def test_a_job_ends_when_nobody_watches_it_any_more(client, gate):
+    watched, left = (client.begin("enlarge", FILE)[1] for _ in range(2))
+    with client.watching(watched) as line:
+        while line()["state"] != "running":
+            pass
+        client.jobs._grace = 0.01
+        client.json("GET", f"/jobs/{left['id']}")  # from now on, nobody asks for it
+        wait_until(lambda: job_of(client, left).state == "cancelled", "the job that nobody watched had ended")
+        assert job_of(client, watched).state == "running"
+    wait_until(lambda: job_of(client, watched).state == "cancelled", "the other one had ended, too")
+    assert list(client.folder.iterdir()) == []
+
+
+def test_a_page_that_comes_back_finds_its_job(client, gate):
+    gate, _ = gate
+    told = client.begin("enlarge", FILE)[1]
+    job = job_of(client, told)
+    assert job.id in client.jobs._leaving
+    for _ in range(2):
+        with client.watching(told) as line:
+            wait_until(lambda: job.watchers == 1, "it was watched")
+            assert job.id not in client.jobs._leaving
+            while line()["state"] != "running":
+                pass
+        wait_until(lambda: job.watchers == 0, "it was left")
+        assert job.id in client.jobs._leaving
+    leaving = client.jobs._leaving[job.id]
+    assert client.json("GET", f"/jobs/{job.id}")[1]["state"] == "running"
+    assert leaving.cancelled()  # a question is as good as a look
+    gate.set()
+    assert client.follow(told)["state"] == "done"
+
+
+def test_a_grace_period_that_ends_after_the_job_changes_nothing(client, gate):
+    gate, _ = gate
+    gate.set()
+    told = client.do("enlarge", FILE)
+    client.jobs._leave(job_of(client, told))
+    assert client.json("GET", f"/jobs/{told['id']}")[1]["state"] == "done"
 
 
 def test_old_results_make_room(client, gate, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -10,11 +9,10 @@ import re
 import resource
 import signal
 
-import numpy as np
 import psutil
 import pytest
 from command import call, refused
-from serving import form, png, program
+from serving import form, long_work, program
 from waiting import PATIENCE
 
 from coupledict.serve import _jobs, _server
@@ -29,15 +27,15 @@ def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(hears_interrup
         assert len(token) >= 32
         (folder,) = (entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-"))
         assert folder.stat().st_mode & 0o077 == 0  # for nobody else on this machine
-        large = np.tile(rng.integers(0, 255, (2, 8, 8), np.uint8), (1, 300, 300))
-        body, kind = form([(f"{number}.png", png(picture)) for number, picture in enumerate(large)], {})
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
-            connection.request("POST", f"/{token}/jobs/fuse", body, kind)
-            job = json.loads(connection.getresponse().read())
-            while job["state"] != "running" or not job["share"]:
-                connection.request("GET", f"/{token}/jobs/{job['id']}")
-                job = json.loads(connection.getresponse().read())
-                assert job["state"] in ("waiting", "running")
+        body, kind = form(long_work(rng), {"register": "no"})
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection.request("POST", f"/{token}/jobs/fuse", body, kind)
+        job = json.loads(connection.getresponse().read())
+        connection.request("GET", f"/{token}/jobs/{job['id']}/watch")  # and it is still watched when it ends
+        watching = connection.getresponse()
+        while job["state"] != "running" or not job["share"]:
+            job = json.loads(watching.readline())
+            assert job["state"] in ("waiting", "running")
         used, others = psutil.Process(process.pid).cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
         process.send_signal(number)
         assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
@@ -45,6 +43,8 @@ def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(hears_interrup
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         work = ended.ru_utime + ended.ru_stime - others.ru_utime - others.ru_stime - used.user - used.system
         assert work < 3  # seconds of the processor, whoever else wants it; the job would take more than ten
+        watching.close()
+        connection.close()
         assert process.stderr.read() == ""
         assert [entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-")] == []
 

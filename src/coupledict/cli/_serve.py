@@ -14,14 +14,14 @@ from ._app import Result, command
     "A page on this machine to fuse, enlarge and explore, without programming.",
     "coupledict serve",
     "coupledict serve --port 8000 --no-browser",
-    "coupledict serve --max-megabytes 500 --max-megapixels 400",
+    "coupledict serve --max-megabytes 4000 --max-megapixels 160",
 )
 def serve(
     port: Annotated[int, typer.Option(help="Port to use; 0 takes one that is free.", min=0, max=65535)] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
-    max_megabytes: Annotated[float, typer.Option(help="Most to upload at a time, in MB.", min=0.001)] = 200,
+    max_megabytes: Annotated[float, typer.Option(help="Most to upload at a time, in MB.", min=0.001)] = 1000,
     max_megapixels: Annotated[
-        float, typer.Option(help="Most pixels of all pictures of an upload, and of a result, in millions.", min=0.001)
+        float, typer.Option(help="Most pixels of a picture, sent or made, in millions.", min=0.001)
     ] = 120,
 ) -> Result:
     """Open a page that fuses focus stacks, enlarges pictures and shows the atoms of models.

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ..foundation.version import __version__
 from ..report._document import base_style
-from ._jobs import Job, Jobs, LineFull
+from ._jobs import GRACE, SENT, Job, Jobs, LineFull
 from ._tasks import TASKS, write_names
-from ._uploads import Limits, TooLarge, receive_form
+from ._uploads import MOST_FILES, Limits, TooLarge, receive_form
+
+Made = TypeVar("Made")
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -30,6 +35,7 @@ KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
     ".png": "image/png",
+    ".jpg": "image/jpeg",
     ".tif": "image/tiff",
 }
 #: Policy of the page of atoms, beside its own stricter one: it runs in a sandbox, without an origin or network.
@@ -39,9 +45,18 @@ ATOMS_POLICY = (
 )
 
 
-def build_app(folder: Path, limits: Limits) -> tuple[Starlette, Jobs]:
-    """Return the application, which sees paths without the token, and its jobs, which keep their files in a folder."""
-    jobs = Jobs(folder)
+GONE = "This result is not kept any more; do it again."
+#: Seconds between two looks at a job that is watched; the last one goes on.
+PAUSES = (0.02, 0.05, 0.1, 0.2)
+MOST_UNFINISHED = 2  # largest uploads that may wait on disk at a time
+
+
+def build_app(folder: Path, limits: Limits, grace: float = GRACE) -> tuple[Starlette, Jobs]:
+    """Return the application, which sees paths without the token, and its jobs, which keep their files in a folder.
+
+    A job that nobody watches is cancelled after a grace period, in seconds.
+    """
+    jobs = Jobs(folder, MOST_UNFINISHED * limits.megabytes * 1e6, grace)
     page = _Page(jobs, limits)
 
     @contextlib.asynccontextmanager
@@ -58,6 +73,8 @@ def build_app(folder: Path, limits: Limits) -> tuple[Starlette, Jobs]:
         *(Route(f"/jobs/{task}", partial(page.begin, task), methods=["POST"]) for task in TASKS),
         Route("/jobs/{job}", page.tell, methods=["GET"]),
         Route("/jobs/{job}", page.cancel, methods=["DELETE"]),
+        Route("/jobs/{job}/watch", page.watch, methods=["GET"]),
+        Route("/jobs/{job}/tiles/{picture}/{row:int}/{column:int}", page.tile, methods=["GET"]),
         Route("/jobs/{job}/{file}", page.send, methods=["GET"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refuse})
@@ -73,22 +90,26 @@ class _Page:
 
     async def about(self, request: Request) -> Response:
         limits = self._limits
-        return _json({"version": __version__, "megabytes": limits.megabytes, "megapixels": limits.megapixels})
+        told = {"megabytes": limits.megabytes, "megapixels": limits.megapixels, "files": MOST_FILES}
+        return _json({"version": __version__} | told)
 
     async def begin(self, task: str, request: Request) -> Response:
         """Receive an upload and queue a job."""
         if not request.headers.get("content-type", "").startswith("multipart/form-data"):
             raise HTTPException(415, "Expected a form with files (multipart/form-data), got something else.")
+        coming = request.headers.get("content-length", "0")
         try:
-            folder = self._jobs.new_folder()
+            folder = self._jobs.new_folder(int(coming) if coming.isdigit() else 0)
         except LineFull as error:
+            await self._skip(request)
             raise HTTPException(429, str(error)) from error
         try:
-            form = await receive_form(request, self._limits, folder)
+            form = await receive_form(request, self._limits, folder / SENT)
             if not form.files and form.options.get("sample") != "yes":
                 raise HTTPException(400, "Expected at least one file, got none.")
             work = partial(_run, TASKS[task], form=form, limits=self._limits)
-            job = Job(work, folder, write_names(form.files))
+            sent = sum(upload.path.stat().st_size for upload in form.files)
+            job = Job(work, folder, write_names(form.files), sent)
             self._jobs.submit(job)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
@@ -98,17 +119,35 @@ class _Page:
                 raise HTTPException(429, str(error)) from error
             if isinstance(error, ClientDisconnect):
                 return Response(status_code=400)  # the client is gone and will not read it
+            if isinstance(error, OSError):
+                raise HTTPException(507, f"The files could not be kept ({error.strerror or error}).") from error
             raise
         return _json(self._jobs.describe(job), 202)
+
+    async def _skip(self, request: Request) -> None:
+        """Receive an upload for nothing: browsers read no answer before they have sent all of it."""
+        count = 0
+        with contextlib.suppress(ClientDisconnect):
+            async for chunk in request.stream():
+                count += len(chunk)
+                try:
+                    self._limits.check_bytes(count)
+                except TooLarge as error:
+                    raise HTTPException(413, str(error), headers={"connection": "close"}) from error
 
     def _find(self, request: Request) -> Job:
         job = self._jobs.find(request.path_params["job"])
         if job is None:
-            raise HTTPException(404, "This result is not kept any more; do it again.")
+            raise HTTPException(404, GONE)
         return job
 
     async def tell(self, request: Request) -> Response:
-        return _json(self._jobs.describe(self._find(request)))
+        job = self._find(request)
+        self._jobs.seen(job)
+        return _json(self._jobs.describe(job))
+
+    async def watch(self, request: Request) -> _Watch:
+        return _Watch(self._jobs, self._find(request))
 
     async def cancel(self, request: Request) -> Response:
         job = self._find(request)
@@ -116,25 +155,75 @@ class _Page:
         return _json(self._jobs.describe(job))
 
     async def send(self, request: Request) -> Response:
-        """Send a file that a finished job made."""
+        """Send a file that a finished job made, or can make."""
         job = self._find(request)
+        name = request.path_params["file"]
         # Only names of existing files are accepted, so no name can lead out of the folder.
         made = {file.name: file for file in job.folder.iterdir()} if job.state == "done" else {}
-        file = made.get(request.path_params["file"])
+        file = made.get(name)
+        if file is None and job.state == "done":
+            file = await self._make(job, partial(job.pictures.make, name))
         if file is None or file.suffix not in KINDS:
             raise HTTPException(404, "Expected the name of a file that this job made, got another.")
         headers = {"content-security-policy": ATOMS_POLICY} if file.suffix == ".html" else {}
         return FileResponse(file, media_type=KINDS[file.suffix], headers=headers)
 
+    async def tile(self, request: Request) -> Response:
+        """Send a part of a picture of a finished job, pixel for pixel."""
+        job, place = self._find(request), request.path_params
+        tile = None
+        if job.state == "done":
+            tile = await self._make(job, partial(job.pictures.tile, place["picture"], place["row"], place["column"]))
+        if tile is None:
+            raise HTTPException(404, "Expected a part of a picture of this job, got another.")
+        return Response(tile, media_type="image/png")
+
+    async def _make(self, job: Job, make: Callable[[], Made]) -> Made:
+        """Make something of a job's pictures in a thread."""
+        try:
+            made = await run_in_threadpool(make)
+        except (OSError, ValueError) as error:
+            if self._jobs.find(job.id) is None:
+                raise HTTPException(404, GONE) from error  # its files were removed in the meantime
+            raise HTTPException(507, f"The picture could not be written ({error}).") from error
+        self._jobs.forget()  # what was made takes space
+        return made
+
+
+class _Watch:
+    """A response that tells a job's states, one a line, until it is over; the job goes on while somebody reads it."""
+
+    def __init__(self, jobs: Jobs, job: Job) -> None:
+        self._jobs, self._job = jobs, job
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gone = asyncio.ensure_future(self._wait_until_gone(receive))
+        try:
+            with self._jobs.watched(self._job):
+                headers = [(b"content-type", b"application/x-ndjson")]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
+                    over = self._job.over  # asked before it is described, so that the last line tells how it ended
+                    line = json.dumps(self._jobs.describe(self._job)).encode() + b"\n"
+                    await send({"type": "http.response.body", "body": line, "more_body": not over})
+                    if over or gone.done():
+                        break
+                    await asyncio.wait({gone}, timeout=pause)
+        finally:
+            gone.cancel()
+
+    @staticmethod
+    async def _wait_until_gone(receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
 
 def _run(task: Any, job: Job, *, form: Any, limits: Limits) -> dict[str, Any]:
-    """Run a task; delete its uploads as soon as it ends."""
-    try:
-        shown: dict[str, Any] = task(job, form, limits)
-        return shown
-    finally:
-        for upload in form.files:
-            upload.path.unlink(missing_ok=True)
+    """Run a task; delete what was sent as soon as it ends, unless the page will show it."""
+    shown: dict[str, Any] = task(job, form, limits)
+    if not job.pictures.promised:
+        shutil.rmtree(job.folder / SENT, ignore_errors=True)
+    return shown
 
 
 async def _static(name: str, request: Request) -> Response:

@@ -2,28 +2,36 @@
 
 The event loop owns the queue. A job runs in a worker thread, reports its progress there, and learns there that it was
 cancelled. Files of finished jobs are kept until newer ones need the space.
+
+A job is for somebody. The page holds a request open for each of its jobs, and the server notices when it breaks: unlike
+the timers of a page, an open request lives on while its tab is in the background. A job that nobody has watched or
+asked for during a grace period, long enough to load the page again, is cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import shutil
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from ..foundation.progress import Callback, Progress, StoppedByCallback
+from ._pictures import Pictures
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 MOST_WAITING = 8
 MOST_KEPT = 8
 MOST_KEPT_BYTES = 1 << 30
+SENT = "sent"  # where a job's folder has the files that were sent, apart from those for the page
+GRACE = 5.0  # seconds that a job goes on unwatched; it then ends within a few more
 #: Errors that the user of the page can fix. Any other is a bug, and its traceback is printed in the terminal.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
@@ -43,23 +51,29 @@ class Job:
         For its files; exists.
     names : dict of str to str
         Paths that error messages may contain, and the names by which the user knows these files.
+    sent : int, default=0
+        Bytes of the files that were sent.
     """
 
-    def __init__(self, work: Callable[[Job], dict[str, Any]], folder: Path, names: dict[str, str]) -> None:
+    def __init__(
+        self, work: Callable[[Job], dict[str, Any]], folder: Path, names: dict[str, str], sent: int = 0
+    ) -> None:
         self.id = secrets.token_urlsafe(9)
-        self.folder = folder
+        self.folder, self.sent = folder, sent
+        self.pictures = Pictures(folder)
+        self.watchers = 0  # open requests of pages that follow it
         self.state: JobState = "waiting"
         self.phase, self.share = "", 0.0
         self.message = ""
         self.result: dict[str, Any] | None = None
-        self.seconds = 0.0
+        self.seconds, self._begun = 0.0, 0.0
         self._work, self._names = work, names
         self._stop = threading.Event()
         self._beginning = threading.Lock()  # a job begins or is cancelled before it begins, never both
         self.ended = threading.Event()
 
     def report(self, phase: str, share: float = 0.0) -> None:
-        """Report the phase of the work, and its finished share; called from the worker thread.
+        """Report the phase of the work, and the finished share of all of it; called from the worker thread.
 
         Raises
         ------
@@ -70,14 +84,27 @@ class Job:
             raise StoppedByCallback("Nobody waits for the job any more.")
         self.phase, self.share = phase, min(1.0, share)
 
-    def watch(self, phases: Mapping[str, str]) -> Callback:
-        """Return a callback for an estimator, which reports stages under their names on the page."""
+    def watch(self, phases: Mapping[str, str], begin: float = 0.0, end: float = 1.0) -> Callback:
+        """Return a callback for an estimator, which reports stages under their names on the page.
+
+        The estimator does the work from one share of all of it to another.
+        """
 
         def tell(progress: Progress) -> bool:
-            self.phase, self.share = phases.get(progress.stage, self.phase), progress.share
+            self.phase, self.share = phases.get(progress.stage, self.phase), begin + (end - begin) * progress.share
             return self._stop.is_set()
 
         return tell
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, in whichever way."""
+        return self.state not in ("waiting", "running")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that it has been running for."""
+        return time.perf_counter() - self._begun if self.state == "running" else self.seconds
 
     def cancel(self) -> None:
         """Ask the job to end; a waiting job ends at once."""
@@ -91,10 +118,11 @@ class Job:
         with self._beginning:
             if self._stop.is_set():
                 return
-            self.state, begin = "running", time.perf_counter()
+            self._begun = time.perf_counter()
+            self.state = "running"
         try:
             self.result = self._work(self)
-            self.seconds = time.perf_counter() - begin
+            self.seconds = time.perf_counter() - self._begun
             self._end("cancelled" if self._stop.is_set() else "done")
         except StoppedByCallback:
             self._end("cancelled")
@@ -116,14 +144,18 @@ class Job:
         return text
 
     def _end(self, state: JobState) -> None:
-        self.state = state
         if state != "done":
             shutil.rmtree(self.folder, ignore_errors=True)
+        self.state = state  # who sees it also sees that the files are gone
         self.ended.set()
 
     def size(self) -> int:
         """Return the size of its files in bytes."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        total = 0
+        for file in self.folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # what is made for the page may come and go
+                total += file.stat().st_size
+        return total
 
 
 class Jobs:
@@ -133,34 +165,71 @@ class Jobs:
     ----------
     folder : Path
         Parent of the folders of the jobs.
+    most_sent : float, default=inf
+        Bytes of the files of all jobs that are not over; one job may have as many as it likes.
+    grace : float, default=5
+        Seconds that a job goes on unwatched.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, most_sent: float = float("inf"), grace: float = GRACE) -> None:
+        self._folder, self._most_sent, self._grace = folder, most_sent, grace
+        self._leaving: dict[str, asyncio.TimerHandle] = {}  # what will cancel the jobs that nobody watches
         self._jobs: dict[str, Job] = {}  # in the order they came
         self._line: asyncio.Queue[Job] = asyncio.Queue()
 
-    def new_folder(self) -> Path:
-        """Make a folder for the files of a new job."""
-        self.check_room()
+    def new_folder(self, coming: int = 0) -> Path:
+        """Make a folder for the files of a new job, of some bytes."""
+        self.check_room(coming)
         folder = self._folder / secrets.token_hex(8)
-        folder.mkdir()
+        (folder / SENT).mkdir(parents=True)
         return folder
 
-    def check_room(self) -> None:
-        """Raise if too many jobs are waiting."""
+    def check_room(self, coming: int = 0) -> None:
+        """Raise if too many jobs are waiting, or their files are too large with those that are coming."""
         if sum(job.state == "waiting" for job in self._jobs.values()) >= MOST_WAITING:
             raise LineFull(f"Expected at most {MOST_WAITING} jobs to wait; try again when one of them is done.")
+        sent = sum(job.sent for job in self._jobs.values() if not job.over)
+        if sent and sent + coming > self._most_sent:
+            raise LineFull(
+                f"Expected the files of waiting jobs to have at most {self._most_sent / 1e6:g} MB together; try again"
+                " when one of them is done."
+            )
 
     def submit(self, job: Job) -> None:
         """Put a job at the end of the queue."""
         self.check_room()
         self._jobs[job.id] = job
         self._line.put_nowait(job)
+        self.seen(job)
 
     def find(self, name: str) -> Job | None:
         """Return a job that is still known."""
         return self._jobs.get(name)
+
+    def seen(self, job: Job) -> None:
+        """Take note that somebody asks for a job: if nobody watches it, its grace period begins anew."""
+        leaving = self._leaving.pop(job.id, None)
+        if leaving is not None:
+            leaving.cancel()
+        if not job.over and not job.watchers:
+            loop = asyncio.get_running_loop()
+            self._leaving[job.id] = loop.call_later(self._grace, self._leave, job)
+
+    def _leave(self, job: Job) -> None:
+        self._leaving.pop(job.id, None)
+        if not job.over:
+            job.cancel()
+
+    @contextlib.contextmanager
+    def watched(self, job: Job) -> Iterator[None]:
+        """Keep a job going for as long as somebody watches it."""
+        job.watchers += 1
+        self.seen(job)
+        try:
+            yield
+        finally:
+            job.watchers -= 1
+            self.seen(job)
 
     def describe(self, job: Job) -> dict[str, Any]:
         """Return what the page shows of a job."""
@@ -169,7 +238,7 @@ class Jobs:
             others = list(self._jobs.values())
             told["before"] = sum(other.state in ("waiting", "running") for other in others[: others.index(job)])
         elif job.state == "running":
-            told |= {"phase": job.phase, "share": job.share}
+            told |= {"phase": job.phase, "share": job.share, "elapsed": job.elapsed}
         elif job.state == "failed":
             told["message"] = job.message
         elif job.state == "done":
@@ -184,10 +253,10 @@ class Jobs:
         while True:
             job = await self._line.get()
             await to_thread.run_sync(job.run, abandon_on_cancel=True, limiter=limiter)
-            self._forget()
+            self.forget()
 
-    def _forget(self) -> None:
-        """Remove the oldest jobs; the newest result always stays."""
+    def forget(self) -> None:
+        """Remove the oldest jobs where they are too many or too large; the newest result always stays."""
         done = [job for job in self._jobs.values() if job.state == "done"]
         sizes = [job.size() for job in done]
         while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > MOST_KEPT_BYTES):

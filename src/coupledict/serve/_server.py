@@ -26,7 +26,7 @@ def run(
     port: int = 0,
     *,
     browser: bool = True,
-    max_megabytes: float = 200,
+    max_megabytes: float = 1000,
     max_megapixels: float = 120,
     tell: Callable[[str], None] = print,
 ) -> None:
@@ -41,10 +41,11 @@ def run(
         0 chooses a free one.
     browser : bool, default=True
         Open the page in the browser.
-    max_megabytes : float, default=200
+    max_megabytes : float, default=1000
         Largest upload.
     max_megapixels : float, default=120
-        Most megapixels of all pictures of one upload together, and of the resulting picture.
+        Most megapixels of a picture, sent or made. The pictures of a focus stack are read one by one; all together may
+        have 16 times as many.
     tell : callable, default=print
         Called with lines for the user: the address, and that the server has ended.
 

@@ -1,12 +1,14 @@
 """The three things that the page does: fuse a focus stack, enlarge a picture, show the atoms of a model.
 
-Each is called in the worker thread with its job and the form that was sent. It reports progress, writes the files of
-the page into the job's folder and returns, as JSON, what the page shows.
+Each is called in the worker thread with its job and the form that was sent. It reports progress, keeps pictures and
+files for the page in the job's folder and returns, as JSON, what the page shows.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..images import MultiFocusFusion, SuperResolution, imresize
-from ..images._files import Picture, read_image, write_image
+from ..images._files import Picture, read_image
 from . import _samples
-from ._jobs import Job
-from ._uploads import Form, Limits, Upload, picture_size
+from ._jobs import SENT, Job
+from ._pictures import FORMATS, MOST_SHOWN, align
+from ._uploads import Form, Limits, Upload
 
 Pixels = npt.NDArray[Any]
 
-MOST_SHOWN = 4_000_000  # pixels of what the page shows; larger pictures are shown smaller, and downloaded whole
 READING, WRITING = "Reading the files", "Writing the result"
 #: Names of the estimators' stages on the page.
 PHASES = {
@@ -29,71 +31,94 @@ PHASES = {
     "fusing": "Comparing the pictures",
     "upscaling": "Enlarging the picture",
 }
+WORKED = 0.93  # share of a job that is done when the estimator is; the rest is writing
 SCALES = ("2", "3", "4")
 #: Colours of the sources in a decision map: safe for colour-blind people (Okabe and Ito), repeated beyond eight.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
 
 
 def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
-    """Fuse the pictures that were sent."""
+    """Fuse the pictures that were sent, which are aligned first unless the form says otherwise.
+
+    They are read one by one, and stay on disk: the page shows them beside the result.
+    """
     job.report(READING)
-    uploads = form.files or _samples.focus_stack(job.folder)
+    wanted = _wanted_format(form)
+    uploads = form.files or _samples.focus_stack(job.folder / SENT)
     if len(uploads) < 2:
         raise ValueError(f"Expected two or more pictures of one scene, got {len(uploads)}.")
-    pictures = _read(job, uploads, limits)
-    first = pictures[0].pixels
-    for upload, picture in zip(uploads, pictures, strict=True):
-        if picture.pixels.shape != first.shape or picture.pixels.dtype != first.dtype:
+    headers = limits.check_pictures(uploads)
+    first = headers[0]
+    for upload, header in zip(uploads, headers, strict=True):
+        if (header.shape, header.dtype) != (first.shape, first.dtype):
             raise ValueError(
-                f"Expected pictures of one size and kind, got {_describe(first)} in '{uploads[0].name}' and"
-                f" {_describe(picture.pixels)} in '{upload.name}'."
+                f"Expected pictures of one size and kind, got {first} in '{uploads[0].name}' and {header} in"
+                f" '{upload.name}'."
             )
-    register = form.options.get("register") == "yes"
-    job.report(PHASES["aligning" if register else "fusing"])
-    fusion = MultiFocusFusion(register=register, n_jobs=-1, callback=job.watch(PHASES))
-    fused = fusion.fuse([picture.pixels for picture in pictures])
-    job.report(WRITING)
-    stem, profile = uploads[0].stem, pictures[0].profile
-    result = _keep(job, "fused", Picture(fused.image, profile), f"{stem}-fused")
-    befores = []
-    for number, (upload, picture) in enumerate(zip(uploads, pictures, strict=True)):
-        job.report(WRITING, number / len(uploads))
-        befores.append({"label": upload.name, "view": _view(job, f"source-{number}", Picture(picture.pixels, profile))})
-    shares = np.bincount(fused.decision.ravel(), minlength=len(uploads)) / fused.decision.size
+    job.report(PHASES["fusing"])
+    register = form.options.get("register", "yes") == "yes"
+    fused = MultiFocusFusion(
+        register="auto" if register else False,
+        keep_size=register and form.options.get("keep_size") == "yes",  # pictures that are not moved keep theirs
+        n_jobs=-1,
+        callback=job.watch(PHASES, end=WORKED),
+    ).fuse([upload.path for upload in uploads])
+    job.report(WRITING, WORKED)
+    stem = uploads[0].stem
+    result = _keep(job, "fused", Picture(fused.image, first.profile, first.exif), f"{stem}-fused", wanted)
+    befores = [
+        job.pictures.promise(f"source-{number}", fused.image.shape, partial(_source, upload, source.matrix, fused.box))
+        | {"label": upload.name}
+        for number, (upload, source) in enumerate(zip(uploads, fused.sources, strict=True))
+    ]
+    decision = _keep_map(job, fused.decision, len(uploads), f"{stem}-map")
+    job.report(WRITING, 0.5 * (1 + WORKED))
+    job.pictures.make(befores[0]["view"])  # the one that is shown first
     return {
         "result": result | {"label": "Fused"},
         "note": "" if form.files else _samples.STACK_NOTE,
         "before": befores,
-        "map": _keep_map(job, fused.decision, len(uploads), f"{stem}-map"),
+        "map": decision,
+        "source": {"width": first.shape[1], "height": first.shape[0]},
         "shares": [
-            {"label": upload.name, "share": float(share), "colour": COLOURS[number % len(COLOURS)]}
-            for number, (upload, share) in enumerate(zip(uploads, shares, strict=True))
+            {
+                "label": upload.name,
+                "share": source.share,
+                "colour": COLOURS[number % len(COLOURS)],
+                "moved": source.shift if source.aligned else 0.0,
+                "note": source.note,
+            }
+            for number, (upload, source) in enumerate(zip(uploads, fused.sources, strict=True))
         ],
     }
+
+
+def _source(upload: Upload, matrix: npt.NDArray[np.float64], box: tuple[int, int, int, int]) -> Picture:
+    return align(read_image(upload.path), matrix, box)
 
 
 def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     """Enlarge the picture that was sent."""
     job.report(READING)
-    scale = form.options.get("scale", "2")
+    scale, wanted = form.options.get("scale", "2"), _wanted_format(form)
     if scale not in SCALES:
         raise ValueError(f"Expected a scale of 2, 3 or 4, got {scale!r}.")
-    uploads = form.files or _samples.small_picture(job.folder)
+    uploads = form.files or _samples.small_picture(job.folder / SENT)
     if len(uploads) != 1:
         raise ValueError(f"Expected one picture at a time, got {len(uploads)}.")
-    width, height = picture_size(uploads[0])
-    limits.check_pixels(width * height * int(scale) ** 2, f"'{uploads[0].name}' enlarged would have")
-    (picture,) = _read(job, uploads, limits)
+    limits.check_pictures(uploads, int(scale) ** 2)
+    picture = read_image(uploads[0].path)
     job.report(PHASES["upscaling"])
-    enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES))
+    enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES, end=WORKED))
     large = enlarger.upscale(picture.pixels)
-    job.report(WRITING)
-    bicubic = imresize(picture.pixels, int(scale))
+    job.report(WRITING, WORKED)
+    result = _keep(job, "enlarged", replace(picture, pixels=large), f"{uploads[0].stem}-x{scale}", wanted)
+    bicubic = job.pictures.keep("bicubic", replace(picture, pixels=imresize(picture.pixels, int(scale))))
+    job.pictures.make(bicubic["view"])
     return {
-        "result": _keep(job, "enlarged", Picture(large, picture.profile), f"{uploads[0].stem}-x{scale}")
-        | {"label": "Enlarged"},
+        "result": result | {"label": "Enlarged"},
         "note": "" if form.files else _samples.SMALL_NOTE,
-        "before": [{"label": "Bicubic", "view": _view(job, "bicubic", Picture(bicubic, picture.profile))}],
+        "before": [bicubic | {"label": "Bicubic"}],
         "source": {"label": uploads[0].name, "width": picture.pixels.shape[1], "height": picture.pixels.shape[0]},
     }
 
@@ -105,7 +130,7 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     from ..report._models import model_atoms
 
     job.report(READING)
-    uploads = form.files or _samples.model(job.folder)
+    uploads = form.files or _samples.model(job.folder / SENT)
     if len(uploads) != 1:
         raise ValueError(f"Expected one model file at a time, got {len(uploads)}.")
     model = load(uploads[0].path)
@@ -125,53 +150,28 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 TASKS = {"fuse": fuse, "enlarge": enlarge, "explore": explore}
 
 
-def _read(job: Job, uploads: list[Upload], limits: Limits) -> list[Picture]:
-    """Read pictures; all sizes are checked before the first is decoded."""
-    sizes = [picture_size(upload) for upload in uploads]
-    what = f"'{uploads[0].name}' has" if len(uploads) == 1 else f"these {len(uploads)} pictures have"
-    limits.check_pixels(sum(width * height for width, height in sizes), what)
-    pictures = []
-    for number, upload in enumerate(uploads):
-        job.report(READING, number / len(uploads))
-        pictures.append(read_image(upload.path))
-    return pictures
+def _wanted_format(form: Form) -> str | None:
+    """Return the format that the form asks for; None leaves it to the result."""
+    wanted = form.options.get("format")
+    if wanted is not None and wanted not in FORMATS:
+        raise ValueError(f"Expected a format of {', '.join(FORMATS)}, got {wanted!r}.")
+    return wanted
 
 
-def _describe(pixels: Pixels) -> str:
-    kind = "grey" if pixels.ndim == 2 else "colour" if pixels.shape[2] == 3 else "colour with alpha"
-    return f"{pixels.shape[1]} x {pixels.shape[0]} pixels of {8 * pixels.itemsize}-bit {kind}"
+def _keep(job: Job, name: str, picture: Picture, download: str, wanted: str | None) -> dict[str, Any]:
+    """Keep a result with all its bits, and write it in the format that is wanted; others can be had later.
 
-
-def _keep(job: Job, name: str, picture: Picture, download: str) -> dict[str, Any]:
-    """Write a result with all its bits; return its file, and a file that browsers can show.
-
-    It is PNG, or TIFF for 16-bit colour.
+    If none is wanted, it is TIFF for 16 bits and PNG for 8.
     """
-    pixels = picture.pixels
-    suffix = ".tif" if pixels.dtype == np.uint16 and pixels.ndim == 3 else ".png"
-    write_image(job.folder / (name + suffix), picture)
-    height, width = pixels.shape[:2]
-    shown = suffix == ".png" and pixels.dtype == np.uint8 and width * height <= MOST_SHOWN
-    return {
-        "file": name + suffix,
-        "name": download + suffix,
-        "view": name + suffix if shown else _view(job, f"{name}-view", picture),
-        "width": width,
-        "height": height,
-        "bits": 8 * pixels.itemsize,
-    }
-
-
-def _view(job: Job, name: str, picture: Picture) -> str:
-    """Write a picture for the page alone: 8 bits, and at most `MOST_SHOWN` pixels."""
-    pixels = picture.pixels
-    if pixels.dtype == np.uint16:
-        pixels = (pixels >> 8).astype(np.uint8)
-    share = math.sqrt(MOST_SHOWN / (pixels.shape[0] * pixels.shape[1]))
-    if share < 1:
-        pixels = imresize(pixels, shape=(max(1, int(share * pixels.shape[0])), max(1, int(share * pixels.shape[1]))))
-    write_image(job.folder / f"{name}.png", Picture(pixels, picture.profile))
-    return f"{name}.png"
+    bits = 8 * picture.pixels.itemsize
+    result = job.pictures.keep(name, picture)
+    formats = job.pictures.offer(name, download)
+    chosen = next(entry for entry in formats if entry["format"] == (wanted or ("TIFF" if bits == 16 else "PNG")))
+    job.pictures.make(result["view"])
+    job.report(WRITING, WORKED + 0.1 * (1 - WORKED))
+    job.pictures.make(chosen["file"])
+    size = (job.folder / chosen["file"]).stat().st_size
+    return result | chosen | {"formats": formats, "bits": bits, "bytes": size}
 
 
 def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict
     for name, numbers in (("map.png", decision), ("map-view.png", decision[::step, ::step])):
         image = Image.fromarray(np.ascontiguousarray(numbers, np.uint8))
         image.putpalette(b"".join(bytes.fromhex(COLOURS[n % len(COLOURS)][1:]) for n in range(n_sources)))
-        image.save(job.folder / name, "PNG")
+        image.save(job.folder / name, "PNG", compress_level=3)  # it has large areas, and shrinks well at any level
     return {"file": "map.png", "name": f"{download}.png", "view": "map-view.png", "width": width, "height": height}
 
 

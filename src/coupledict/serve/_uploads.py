@@ -8,23 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..images._file_raw import RAW
+from ..images._files import About, read_about
+
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Message
 
 MOST_FILES = 64
+TOTAL = 16  # megapixels of all pictures together, in the largest that one may have
 FORM_BYTES = 1 << 16  # around the files: boundaries, names, options
-#: Kinds of pictures that are opened; Pillow supports more, but runs other programs for some of them.
-KINDS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
-TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 class TooLarge(Exception):  # noqa: N818
     """More bytes than the server takes."""
-
-
-class TooManyPixels(ValueError):  # noqa: N818
-    """A picture that claims to be larger than Pillow opens."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,8 @@ class Limits:
     megabytes : float
         All files together.
     megapixels : float
-        All pictures together, and the picture that is made of them.
+        Each picture, and the picture that is made of them. Pictures are read one by one, so that all of them together
+        may have `TOTAL` times as many.
     """
 
     megabytes: float
@@ -50,13 +48,28 @@ class Limits:
                 " --max-megabytes, or choose fewer or smaller files."
             )
 
-    def check_pixels(self, count: int, what: str) -> None:
-        """Raise for more pixels than allowed."""
-        if count > self.megapixels * 1e6:
+    def check_pixels(self, count: int, what: str, times: int = 1) -> None:
+        """Raise for more pixels than allowed, or than some times as many."""
+        if count > times * self.megapixels * 1e6:
             raise ValueError(
-                f"Expected at most {self.megapixels:g} megapixels, but {what} {count / 1e6:.1f}; start the page with a"
-                " larger --max-megapixels, or choose smaller pictures."
+                f"Expected at most {times * self.megapixels:g} megapixels, but {what} {count / 1e6:.1f}; start the page"
+                " with a larger --max-megapixels, or choose smaller pictures."
             )
+
+    def check_pictures(self, uploads: list[Upload], times: int = 1) -> list[About]:
+        """Raise for pictures that would have more pixels than allowed if they were larger by some factor.
+
+        Only their headers are read; what they tell is returned.
+        """
+        headers, total = [], 0
+        what = "has" if times == 1 else "enlarged would have"
+        for upload in uploads:
+            headers.append(read_about(upload.path))
+            height, width = headers[-1].shape[:2]
+            self.check_pixels(height * width * times, f"'{upload.name}' {what}")
+            total += height * width
+        self.check_pixels(total, f"these {len(uploads)} pictures have", TOTAL)
+        return headers
 
 
 @dataclass(frozen=True)
@@ -109,61 +122,24 @@ async def receive_form(request: Request, limits: Limits, folder: Path) -> Form:
     async with Request(request.scope, receive).form(max_files=MOST_FILES, max_fields=16) as form:
         for key, value in form.multi_items():
             if isinstance(value, UploadFile):
-                path = await run_in_threadpool(_keep, value.file, folder / f"upload-{len(files)}")
-                files.append(Upload(path, plain_name(value.filename or "")))
+                name = plain_name(value.filename or "")
+                suffix = Path(name).suffix.lower()
+                # Two digits, so that no path begins with another one. Of raw files only the suffix tells what they are.
+                path = folder / f"upload-{len(files):02d}{suffix if suffix in RAW else ''}"
+                await run_in_threadpool(_keep, value.file, path)
+                await value.close()  # it is on disk once, not twice, before the next one is copied
+                files.append(Upload(path, name))
             else:
                 options[key] = value
     return Form(options, files)
 
 
-def _keep(source: Any, path: Path) -> Path:
-    """Write a file; its content, not its name, decides its suffix."""
-    if source.read(4) in TIFF_MARKS:
-        path = path.with_suffix(".tif")
-    source.seek(0)
+def _keep(source: Any, path: Path) -> None:
     with path.open("xb") as target:
         shutil.copyfileobj(source, target, 1 << 20)
-    return path
 
 
 def plain_name(name: str) -> str:
     """Return the last part of a path, without unprintable characters."""
     last = re.split(r"[/\\]", name)[-1]
     return "".join(character for character in last if character.isprintable())[:120] or "a file without a name"
-
-
-def picture_size(upload: Upload) -> tuple[int, int]:
-    """Return width and height of a picture from its header; nothing is decoded."""
-    try:
-        return _tiff_size(upload.path) if upload.path.suffix == ".tif" else _other_size(upload)
-    except (ImportError, TooManyPixels):
-        raise
-    except Exception as error:  # a broken file can make a decoder raise anything
-        raise ValueError(
-            f"'{upload.name}' could not be read as an image: expected a PNG, JPEG, TIFF, WebP, BMP or GIF file that is"
-            " not damaged."
-        ) from error
-
-
-def _tiff_size(path: Path) -> tuple[int, int]:
-    from ..images._files import _tifffile
-
-    with _tifffile().TiffFile(path) as tiff:
-        page = tiff.pages[0]
-        # Count the samples of a pixel too: they take memory as well.
-        return int(page.imagewidth) * max(1, -(-int(page.samplesperpixel) // 4)), int(page.imagelength)
-
-
-def _other_size(upload: Upload) -> tuple[int, int]:
-    import warnings
-
-    from PIL import Image
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit comes next
-        try:
-            with Image.open(upload.path, formats=KINDS) as image:
-                width, height = image.size
-                return int(width), int(height)
-        except Image.DecompressionBombError as error:
-            raise TooManyPixels(f"'{upload.name}' claims to have more pixels than any picture that is read.") from error

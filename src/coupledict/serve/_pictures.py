@@ -1,0 +1,194 @@
+"""The pictures of a job: kept whole on disk, and given smaller, in tiles, or in another format when they are asked for.
+
+A picture is kept as a NumPy file, which is mapped into memory: a tile of it costs as much as its own pixels, however
+large the picture is. What takes long and may never be wanted, such as other formats and the views of all sources, is
+made when it is asked for. One thing is made at a time, so memory holds one picture at a time.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..images._files import Picture, write_image
+
+Pixels = npt.NDArray[Any]
+Loader = Callable[[], Picture]
+
+MOST_SHOWN = 4_000_000  # pixels of what the page shows at once; larger pictures are shown smaller, and in tiles
+TILE = 512  # side of a tile, in pixels
+#: Formats of results as the page names them, and their suffixes.
+FORMATS = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif"}
+MOST_LOADED = 2  # pictures that are kept on disk only until others are looked at
+FAST = 1  # level of compression of what is only shown: the file goes no further than to this machine's browser
+VIEW_QUALITY = 92
+
+
+class Pictures:
+    """The pictures of one job.
+
+    Parameters
+    ----------
+    folder : Path
+        For their files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._like: dict[str, Picture] = {}  # profile and so on of the pictures on disk; they have no pixels here
+        self._loaders: dict[str, Loader] = {}
+        self._loaded: list[str] = []  # by loaders, the latest last
+        self._makers: dict[str, Callable[[Path], None]] = {}
+        self._making = threading.Lock()
+
+    def keep(self, name: str, picture: Picture) -> dict[str, Any]:
+        """Keep a picture; return what the page needs to show it, as JSON."""
+        self._write(name, picture)
+        return self._describe(name, picture.pixels.shape)
+
+    def promise(self, name: str, shape: tuple[int, ...], load: Loader) -> dict[str, Any]:
+        """Take note of a picture of some shape that is loaded when it is looked at; return as `keep` does.
+
+        It has 8 bits, and is on disk only while few others of its kind are looked at.
+        """
+        self._loaders[name] = load
+        return self._describe(name, shape)
+
+    @property
+    def promised(self) -> bool:
+        """Whether there are pictures that will be loaded when they are looked at."""
+        return bool(self._loaders)
+
+    def offer(self, name: str, download: str) -> list[dict[str, str]]:
+        """Offer a kept picture for download in all formats; return them, as JSON."""
+        for suffix in FORMATS.values():
+            self._makers[name + suffix] = lambda path: write_image(path, self._read(name))
+        return [{"format": kind, "file": name + suffix, "name": download + suffix} for kind, suffix in FORMATS.items()]
+
+    def make(self, file: str) -> Path | None:
+        """Return the path of a file, which is made if it is not there; None if there is no such file."""
+        maker = self._makers.get(file)
+        if maker is None:
+            return None
+        path = self._folder / file
+        with self._making:
+            if not path.exists():
+                part = path.with_name(f"part-{file}")  # the page sees whole files only
+                maker(part)
+                os.replace(part, path)
+        return path
+
+    def tile(self, name: str, row: int, column: int) -> bytes | None:
+        """Return a tile of a picture as PNG; None if there is no such tile."""
+        with self._making:
+            if name not in self._like and name not in self._loaders:
+                return None
+            self._ensure(name)
+            pixels = np.load(self._path(name), mmap_mode="r")
+        part = pixels[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
+        if row < 0 or column < 0 or part.size == 0:
+            return None
+        out = io.BytesIO()
+        _save(out, replace(self._like[name], pixels=_eight_bits(part)), "PNG")
+        return out.getvalue()
+
+    def _describe(self, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
+        height, width = shape[:2]
+        exact = height * width <= MOST_SHOWN or shape[2:] == (4,)  # JPEG has no transparency
+        view = f"{name}-view{'.png' if exact else '.jpg'}"
+        self._makers[view] = lambda path: self._make_view(name, path)
+        return {"picture": name, "view": view, "width": width, "height": height, "tile": TILE}
+
+    def _make_view(self, name: str, path: Path) -> None:
+        self._ensure(name)
+        picture = self._read(name)
+        picture = replace(picture, pixels=shrink(_eight_bits(picture.pixels), MOST_SHOWN))
+        with path.open("wb") as file:
+            _save(file, picture, "PNG" if path.suffix == ".png" else "JPEG")
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.npy"
+
+    def _write(self, name: str, picture: Picture) -> None:
+        np.save(self._path(name), picture.pixels)
+        self._like[name] = replace(picture, pixels=np.empty((0, 0), np.uint8))
+
+    def _read(self, name: str) -> Picture:
+        return replace(self._like[name], pixels=np.load(self._path(name)))
+
+    def _ensure(self, name: str) -> None:
+        """Load a promised picture unless it is on disk; remove those that were looked at long ago."""
+        if name not in self._loaders:
+            return
+        if name in self._loaded:
+            self._loaded.remove(name)
+        else:
+            picture = self._loaders[name]()
+            self._write(name, replace(picture, pixels=_eight_bits(picture.pixels)))
+        self._loaded.append(name)
+        while len(self._loaded) > MOST_LOADED:
+            self._path(self._loaded.pop(0)).unlink(missing_ok=True)
+
+
+def _eight_bits(pixels: Pixels) -> Pixels:
+    return (pixels >> 8).astype(np.uint8) if pixels.dtype == np.uint16 else np.ascontiguousarray(pixels)
+
+
+def shrink(pixels: Pixels, most: int) -> Pixels:
+    """Return an 8-bit picture with at most some number of pixels, for looking at."""
+    from PIL import Image
+
+    height, width = pixels.shape[:2]
+    share = math.sqrt(most / (height * width))
+    if share >= 1:
+        return pixels
+    size = (max(1, int(share * width)), max(1, int(share * height)))
+    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0))
+
+
+def align(picture: Picture, matrix: npt.NDArray[np.float64], box: tuple[int, int, int, int]) -> Picture:
+    """Return a source as the fused picture sees it, in 8 bits.
+
+    Parameters
+    ----------
+    picture : Picture
+    matrix : array of shape (3, 3)
+        Maps positions (x, y, 1) in the reference to positions in the source; centres of pixels are whole numbers.
+    box : tuple of int
+        Top, left, bottom and right of the fused picture in the reference.
+    """
+    top, left, bottom, right = box
+    pixels = _eight_bits(picture.pixels)
+    if np.array_equal(matrix, np.eye(3)):
+        return replace(picture, pixels=np.ascontiguousarray(pixels[top:bottom, left:right]))
+    from PIL import Image
+
+    # Pillow counts from the corners of pixels, so centres have halves there.
+    to_centre, from_centre = np.eye(3), np.eye(3)
+    to_centre[:2, 2], from_centre[:2, 2] = (left - 0.5, top - 0.5), 0.5
+    whole = from_centre @ matrix @ to_centre
+    coefficients = (whole / whole[2, 2]).ravel()[:8]
+    method = Image.Transform.PERSPECTIVE
+    if not coefficients[6:].any():
+        method, coefficients = Image.Transform.AFFINE, coefficients[:6]
+    size = (right - left, bottom - top)
+    warped = Image.fromarray(pixels).transform(size, method, tuple(coefficients), Image.Resampling.BICUBIC)
+    return replace(picture, pixels=np.asarray(warped))
+
+
+def _save(file: Any, picture: Picture, kind: str) -> None:
+    """Encode a picture that is only shown."""
+    from PIL import Image
+
+    options: dict[str, Any] = {} if picture.profile is None else {"icc_profile": picture.profile}
+    options |= {"compress_level": FAST} if kind == "PNG" else {"quality": VIEW_QUALITY, "subsampling": 0}
+    Image.fromarray(picture.pixels).save(file, kind, **options)
