@@ -1,40 +1,114 @@
-// Jobs as the server knows them: begun by an upload, asked after until they are over.
+// Jobs as the server knows them: begun by an upload, watched until they are over, found again after a reload.
 
-const PAUSES = [50, 100, 150, 250]; // milliseconds between two questions; the last one goes on
+const GONE = "The program does not answer; is coupledict serve still running in its terminal?";
+const MOST_FAILURES = 5; // in a row, before the program counts as gone
+const PAUSE = 200; // milliseconds after the first of them
 
 export class Refused extends Error {}
 
-async function ask(address, options) {
+const refusal = (told, status) => new Refused(told.message ?? `The program could not do this (${status}).`);
+const aborted = () => new DOMException("It was cancelled.", "AbortError");
+const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+export const isOver = (job) => !["waiting", "running"].includes(job.state);
+
+async function ask(address, options = {}) {
   let answer;
   try {
     answer = await fetch(address, { ...options, cache: "no-store" });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused("The program does not answer; is coupledict serve still running in its terminal?");
+    throw error.name === "AbortError" ? error : new Refused(GONE);
   }
   const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(told.message ?? `The program could not do this (${answer.status}).`);
+  if (!answer.ok) throw refusal(told, answer.status);
   return told;
 }
 
-const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
 export const about = () => ask("about");
+export const find = (id) => ask(`jobs/${id}`);
+export const cancel = (id) => ask(`jobs/${id}`, { method: "DELETE", keepalive: true }).catch(() => {});
 
-/** Do a task; `tell` is called with each of its states. Resolves with the job when it is over, whichever way. */
-export async function run(task, form, signal, tell) {
-  let job = await ask(`jobs/${task}`, { method: "POST", body: form, signal });
-  const cancel = () => ask(`jobs/${job.id}`, { method: "DELETE", keepalive: true }).catch(() => {});
-  if (signal.aborted) cancel();
-  signal.addEventListener("abort", cancel);
-  try {
-    for (let asked = 0; ; asked += 1) {
-      tell(job);
-      if (!["waiting", "running"].includes(job.state)) return job;
-      await wait(PAUSES[Math.min(asked, PAUSES.length - 1)]);
-      job = await ask(`jobs/${job.id}`);
+/** Make a file of a finished job, unless it is there; return its size in bytes. */
+export async function prepare(address) {
+  const answer = await fetch(address, { method: "HEAD", cache: "no-store" }).catch(() => { throw new Refused(GONE); });
+  await answer.text(); // which is empty
+  if (!answer.ok) throw refusal({}, answer.status);
+  return Number(answer.headers.get("content-length"));
+}
+
+/** Begin a job; `tell` is called with the share of the form that has been sent. Only XMLHttpRequest knows it. */
+export function begin(task, form, signal, tell) {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", `jobs/${task}`);
+    request.responseType = "json";
+    request.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) tell(event.loaded / event.total);
+    });
+    request.addEventListener("load", () => {
+      if (request.status === 202) resolve(request.response);
+      else reject(refusal(request.response ?? {}, request.status));
+    });
+    request.addEventListener("error", () => reject(new Refused(GONE)));
+    request.addEventListener("abort", () => reject(aborted()));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(form);
+  });
+}
+
+async function readLines(address, signal, tell) {
+  const answer = await fetch(address, { signal, cache: "no-store" });
+  if (!answer.ok) throw refusal(await answer.json().catch(() => ({})), answer.status);
+  const reader = answer.body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const lines = (text + decoder.decode(part.value, { stream: true })).split("\n");
+    text = lines.pop();
+    lines.forEach((line) => tell(JSON.parse(line)));
+  }
+}
+
+/**
+ * Watch a job by a request that stays open: it keeps the job going, also while the tab is in the background, where
+ * timers hardly run. `tell` is called with each state. Resolves with the job when it is over, whichever way.
+ */
+export async function follow(id, signal, tell) {
+  let last = null;
+  for (let failures = 0; failures < MOST_FAILURES; failures += 1) {
+    try {
+      await readLines(`jobs/${id}/watch`, signal, (job) => {
+        failures = 0;
+        last = job;
+        tell(job);
+      });
+      if (last && isOver(last)) return last;
+    } catch (error) {
+      if (error instanceof Refused || error.name === "AbortError") throw error;
     }
-  } finally {
-    signal.removeEventListener("abort", cancel);
+    if (signal.aborted) throw aborted();
+    await wait(PAUSE * (failures + 1));
+  }
+  throw new Refused(GONE);
+}
+
+// The jobs of this tab, by task. A tab keeps them while it is open, also over a reload.
+
+const PLACE = "coupledict-jobs";
+
+function stored() {
+  try {
+    return JSON.parse(sessionStorage.getItem(PLACE)) ?? {};
+  } catch {
+    return {}; // nothing may be stored here
+  }
+}
+
+export const remembered = (task) => stored()[task] ?? null;
+
+export function remember(task, value) {
+  try {
+    sessionStorage.setItem(PLACE, JSON.stringify({ ...stored(), [task]: value }));
+  } catch {
+    // then a reload starts anew
   }
 }

@@ -1,65 +1,108 @@
 // What a finished job looks like on the page.
 
 import { compare } from "./compare.js";
-import { element } from "./elements.js";
+import { element, sizeOf } from "./elements.js";
+import { prepare } from "./jobs.js";
 
 const ENLARGED = 2; // small results are shown larger than they are, so that there is something to see
 const HEIGHT = 85; // percent of the window that a picture may take
+const LEAST_MOVED = 0.05; // pixels that are worth a word
+
+const size = (picture) => `${picture.width} × ${picture.height} pixels`;
 
 const download = (job, picture, text, kind) =>
   element("a", { class: `button ${kind}`, href: `jobs/${job.id}/${picture.file}`, download: picture.name }, text);
 
-function sizes(result) {
-  const size = `${result.width} × ${result.height} pixels`;
-  const deep = result.bits === 16 ? ", 16 bits" : "";
-  return result.view === result.file || result.bits === 16 ? `${size}${deep}` : `${size}${deep}, shown smaller here`;
-}
+const shownAs = (job, picture) => ({
+  ...picture,
+  view: `jobs/${job.id}/${picture.view}`,
+  tiles: `jobs/${job.id}/tiles/${picture.picture}`,
+});
 
 function frame(job, shown) {
-  const address = (picture) => ({ label: picture.label, address: `jobs/${job.id}/${picture.view}` });
   const { width, height } = shown.result;
   const most = `min(${ENLARGED * width}px, ${(HEIGHT * width) / height}vh)`;
-  return compare(address(shown.before[0]), address(shown.result), most);
+  return compare(shownAs(job, shown.before[0]), shownAs(job, shown.result), most);
+}
+
+/** Return a link to the result, a choice of its format, and a place that tells of the file. */
+function saving(job, shown) {
+  const { result } = shown;
+  const link = download(job, result, "Download the picture", "primary");
+  const about = element("span", { role: "status" });
+  const select = element("select", {}, ...result.formats.map((entry) =>
+    element("option", { value: entry.format, selected: entry.format === result.format }, entry.format)));
+  const tell = (entry, bytes) => {
+    const bits = result.bits === 8 ? "" : entry.format === "JPEG" ? ", 8 of 16 bits" : ", 16 bits";
+    about.textContent = `${entry.name}, ${size(result)}${bits}, ${sizeOf(bytes)}.`;
+  };
+  select.addEventListener("change", async () => {
+    const entry = result.formats.find((candidate) => candidate.format === select.value);
+    const address = `jobs/${job.id}/${entry.file}`;
+    link.removeAttribute("href"); // until the file is there
+    link.textContent = `Writing ${entry.format} …`;
+    about.textContent = "";
+    try {
+      const bytes = await prepare(address);
+      if (select.value !== entry.format) return;
+      link.href = address;
+      link.download = entry.name;
+      tell(entry, bytes);
+    } catch (error) {
+      if (select.value === entry.format) about.textContent = error.message;
+    }
+    if (select.value === entry.format) link.textContent = "Download the picture";
+  });
+  tell(result, result.bytes);
+  return { link, choice: element("label", {}, element("span", {}, "as"), select), about };
+}
+
+function source(told) {
+  const swatch = element("i", { "aria-hidden": "true" });
+  swatch.style.background = told.colour;
+  const moved = told.moved > LEAST_MOVED ? `Moved by up to ${told.moved.toFixed(1)} pixels to fit the others.` : "";
+  const remarks = [moved, told.note].filter(Boolean).join(" ");
+  return element("li", {}, swatch,
+    element("span", {}, told.label, remarks ? element("small", {}, remarks) : null),
+    element("b", {}, `${(100 * told.share).toFixed(1)} %`));
 }
 
 function fused(job, shown) {
   const { figure, show } = frame(job, shown);
   const select = element("select", {}, ...shown.before.map((picture, number) =>
     element("option", { value: number }, picture.label)));
-  select.addEventListener("change", () => {
-    const picture = shown.before[Number(select.value)];
-    show({ label: picture.label, address: `jobs/${job.id}/${picture.view}` });
-  });
-  const shares = shown.shares.map((source) => {
-    const swatch = element("i", { "aria-hidden": "true" });
-    swatch.style.background = source.colour;
-    return element("li", {}, swatch, source.label, element("b", {}, `${(100 * source.share).toFixed(1)} %`));
-  });
+  select.addEventListener("change", () => show(shownAs(job, shown.before[Number(select.value)])));
+  const { link, choice, about } = saving(job, shown);
+  const whole = shown.result.width === shown.source.width && shown.result.height === shown.source.height;
+  const cropped = whole ? "" : ` Of ${size(shown.source)}, what all pictures show is kept.`;
+  const unaligned = shown.shares.filter((told) => told.note);
   return [
     element("h2", {}, "Sharp everywhere"),
+    ...unaligned.map((told) => element("p", { class: "remark" }, element("b", {}, told.label), `: ${told.note}`)),
     figure,
     element("div", { class: "toolbar" },
-      download(job, shown.result, "Download the picture", "primary"),
+      element("div", { class: "saving" }, link, choice),
       element("label", {}, element("span", {}, "Compare with"), select)),
-    element("p", { class: "note" }, `${shown.result.name}, ${sizes(shown.result)}. ${shown.note}`),
+    element("p", { class: "note" }, about, `${cropped} ${shown.note}`),
     element("div", { class: "decision" },
       element("figure", {}, element("img", { src: `jobs/${job.id}/${shown.map.view}`, class: "map",
         alt: "Decision map: a colour for each picture, where the result is taken from it" })),
       element("div", {},
         element("h2", {}, "Which picture each place is from"),
-        element("ul", { class: "shares" }, ...shares),
+        element("ul", { class: "shares", role: "list" }, ...shown.shares.map(source)),
         download(job, shown.map, "Download the map", ""))),
   ];
 }
 
 function enlarged(job, shown) {
   const { figure } = frame(job, shown);
+  const { link, choice, about } = saving(job, shown);
   return [
-    element("h2", {}, `${shown.source.width} × ${shown.source.height} pixels became ${sizes(shown.result)}`),
+    element("h2", {}, `${size(shown.source)} became ${size(shown.result)}`),
     figure,
-    element("div", { class: "toolbar" }, download(job, shown.result, "Download the picture", "primary")),
-    element("p", { class: "note" },
-      `${shown.result.name}. On the left is the usual enlargement (bicubic), on the right ours. ${shown.note}`),
+    element("div", { class: "toolbar" }, element("div", { class: "saving" }, link, choice)),
+    element("p", { class: "note" }, about,
+      ` On the left is the usual enlargement (bicubic), on the right ours. ${shown.note}`),
   ];
 }
 

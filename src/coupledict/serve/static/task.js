@@ -1,0 +1,262 @@
+// One task of the page: a place for its files, what is being done with them, and what came out.
+
+import { Chosen } from "./chosen.js";
+import { copyOf, sizeOf } from "./elements.js";
+import { begin, cancel, find, follow, isOver, Refused, remember, remembered } from "./jobs.js";
+import { render } from "./results.js";
+import { TimeLeft } from "./timing.js";
+
+const HANDING = 0.05; // share of the bar for handing over the files, which takes little on one machine
+const COMPRESSED = /\.(jpe?g|webp|hei[cf]|avif)$/i;
+const DEEP = /\.(tiff?|dng|cr[23w]|nef|nrw|arw|raf|orf|rw2|pef|srw)$/i;
+
+/** What is under way: an upload, and then a job. */
+class Run {
+  constructor(handing, id = null) {
+    this.handing = handing; // share of the bar that handing over the files takes
+    this.id = id;
+    this.left = new TimeLeft();
+    this.abort = new AbortController();
+  }
+
+  /** Ask it to end; its job tells that it has. */
+  cancel() {
+    if (this.id === null) this.abort.abort();
+    else cancel(this.id);
+  }
+
+  /** End it without waiting for it. */
+  leave() {
+    this.cancel();
+    this.abort.abort();
+  }
+}
+
+export class Task {
+  constructor(panel, limits) {
+    this.panel = panel;
+    this.name = panel.id;
+    this.limits = limits; // a function: they are known only later
+    this.form = panel.querySelector("form");
+    this.input = panel.querySelector("input[type=file]");
+    this.title = panel.querySelector(".drop-title");
+    this.least = Number(panel.dataset.least);
+    this.most = Number(panel.dataset.most ?? Infinity);
+    this.current = null;
+    const work = copyOf("template-work");
+    panel.append(work);
+    for (const part of ["run", "sample", "progress", "figures", "cancel", "status", "message", "result"]) {
+      this[part] = work.querySelector(`.${part}`);
+    }
+    this.titles = [this.title.textContent, this.title.dataset.more ?? this.title.textContent];
+    this.chosen = new Chosen(this.most, () => this.list(), (text) => this.tell(text));
+    panel.querySelector(".drop").after(this.chosen.block);
+    this.sample.textContent = `Try it with our ${panel.dataset.things}`;
+    this.input.addEventListener("change", () => {
+      this.add([...this.input.files]);
+      this.input.value = ""; // the same file can be chosen again
+    });
+    this.run.addEventListener("click", () => this.start(this.chosen.files));
+    this.sample.addEventListener("click", () => this.start([]));
+    this.cancel.addEventListener("click", () => this.current?.cancel());
+    this.prepareOptions();
+  }
+
+  prepareOptions() {
+    const { register, keep_size: keepSize, format } = this.form.elements;
+    if (register) {
+      const update = () => { keepSize.disabled = !register.checked; }; // pictures that are not moved keep theirs
+      register.addEventListener("change", update);
+      update();
+    }
+    this.formatChosen = false;
+    for (const choice of format ?? []) choice.addEventListener("change", () => { this.formatChosen = true; });
+  }
+
+  tell(text) {
+    this.status.textContent = text;
+  }
+
+  /** Take files. A stack is gathered until it is complete, and whoever gathers it knows when; others begin at once. */
+  add(files) {
+    if (files.length === 0) return;
+    this.complain(null);
+    if (this.most === 1) {
+      this.start(files);
+      return;
+    }
+    if (!this.current) this.tell("");
+    this.chosen.add(files);
+  }
+
+  /** Show what follows from the list of files. */
+  list() {
+    const { files } = this.chosen;
+    const { verb, things } = this.panel.dataset;
+    this.title.textContent = this.titles[files.length ? 1 : 0];
+    this.run.hidden = files.length === 0;
+    this.run.disabled = files.length < this.least || this.current !== null;
+    this.run.textContent = this.most === 1 ? `${verb} again` : `${verb} ${files.length} ${things}`;
+    if (files.length < this.least) {
+      this.run.textContent = verb;
+      if (files.length && !this.current) this.tell("One picture so far. Add the others of the same scene.");
+    }
+    this.shrink();
+    if (!this.formatChosen && this.form.elements.format && files.length) {
+      const is = (kind) => files.every((file) => kind.test(file.name));
+      this.form.elements.format.value = is(COMPRESSED) ? "JPEG" : is(DEEP) ? "TIFF" : "PNG";
+    }
+  }
+
+  complain(message) {
+    this.message.hidden = message === null;
+    this.message.textContent = message ?? "";
+  }
+
+  /** Return what is wrong with files before they are sent, or null. */
+  check(files) {
+    if (files.length > this.most) return `Expected one ${this.panel.dataset.things} at a time, got ${files.length}.`;
+    const limits = this.limits();
+    const bytes = files.reduce((sum, file) => sum + file.size, 0);
+    if (limits && files.length > limits.files) {
+      return `Expected at most ${limits.files} files at a time, got ${files.length}.`;
+    }
+    if (limits && bytes > limits.megabytes * 1e6) {
+      return `Expected at most ${limits.megabytes} MB at a time, got ${sizeOf(bytes)};`
+        + " start the page with a larger --max-megabytes, or choose fewer or smaller files.";
+    }
+    return null;
+  }
+
+  fill(files) {
+    const form = new FormData(this.form);
+    form.delete("files");
+    const { register } = this.form.elements;
+    if (register) form.set("register", register.checked ? "yes" : "no");
+    if (files.length === 0) {
+      form.set("sample", "yes");
+      form.delete("format"); // theirs is known to the program
+    }
+    for (const file of files) form.append("files", file, file.name);
+    return form;
+  }
+
+  async start(files) {
+    this.current?.leave();
+    this.complain(this.check(files));
+    if (!this.message.hidden) {
+      this.current = null;
+      this.busy(false);
+      this.tell("");
+      return;
+    }
+    this.result.hidden = true;
+    this.result.replaceChildren();
+    remember(this.name, null);
+    const run = new Run(files.length ? HANDING : 0);
+    this.current = run;
+    if (this.most === 1) this.chosen.add(files);
+    const text = files.length ? "Handing over the files" : `Preparing our ${this.panel.dataset.things}`;
+    const show = (share) => {
+      if (this.current === run) this.show(text, share === null ? null : run.handing * share);
+    };
+    this.busy(true);
+    show(files.length ? 0 : null);
+    await this.carry(run, async () => {
+      const job = await begin(this.name, this.fill(files), run.abort.signal, show);
+      run.id = job.id;
+      if (run.abort.signal.aborted) run.cancel();
+      else remember(this.name, { id: run.id, handing: run.handing });
+    });
+  }
+
+  /** Go on with the job that this tab began before it was loaded again, or show what came of it. */
+  async resume() {
+    const known = remembered(this.name);
+    if (known === null) return;
+    const run = new Run(known.handing, known.id);
+    try {
+      const job = await find(run.id);
+      if (this.current) return; // another one was begun meanwhile
+      if (isOver(job)) {
+        this.finish(job, false);
+        this.shrink();
+        return;
+      }
+    } catch (error) {
+      remember(this.name, null); // it is not kept any more, or was of another run of the program
+      return;
+    }
+    this.current = run;
+    this.busy(true);
+    await this.carry(run, () => {});
+  }
+
+  /** Do something first, and then follow the job of a run to its end. */
+  async carry(run, first) {
+    try {
+      await first();
+      const job = await follow(run.id, run.abort.signal, (now) => {
+        if (this.current === run) this.follow(run, now);
+      });
+      if (this.current === run) this.finish(job, true);
+    } catch (error) {
+      if (this.current !== run) return;
+      this.tell(error.name === "AbortError" ? "Cancelled." : "");
+      if (error instanceof Refused) this.complain(error.message);
+      else if (error.name !== "AbortError") throw error;
+    } finally {
+      if (this.current === run) {
+        this.current = null;
+        this.busy(false);
+      }
+    }
+  }
+
+  busy(is) {
+    this.progress.hidden = !is;
+    this.sample.disabled = is;
+    this.panel.setAttribute("aria-busy", is);
+    this.list();
+  }
+
+  shrink() {
+    const small = this.current !== null || !this.result.hidden || this.chosen.files.length > 0;
+    this.panel.classList.toggle("small-drop", small);
+  }
+
+  /** Show how far the work is; `left` is the time that it will still take, in words. */
+  show(text, share, left = "") {
+    const status = `${text} …`;
+    if (this.status.textContent !== status) this.tell(status); // it is read out only when it is news
+    const bar = this.progress.querySelector("progress");
+    if (share === null) bar.removeAttribute("value");
+    else bar.value = share;
+    bar.setAttribute("aria-label", text);
+    const percent = share === null ? "" : `${Math.floor(100 * share)} %`;
+    this.figures.textContent = left ? `${percent} · ${left}` : percent;
+  }
+
+  follow(run, job) {
+    if (job.state === "waiting") {
+      this.show(job.before > 0 ? `Waiting; ${job.before} before this one` : "Waiting", null);
+    } else if (job.state === "running") {
+      const share = run.handing + (1 - run.handing) * job.share;
+      this.show(job.phase || "Beginning", share, run.left.tell(job.elapsed, job.share));
+    }
+  }
+
+  finish(job, scroll) {
+    this.tell("");
+    if (job.state !== "done") remember(this.name, null);
+    if (job.state === "failed") this.complain(job.message);
+    if (job.state === "cancelled") this.tell("Cancelled.");
+    if (job.state !== "done") return;
+    this.tell(job.seconds < 0.1 ? "Done." : `Done in ${job.seconds.toFixed(1)} seconds.`);
+    this.result.replaceChildren(...render(this.name, job));
+    this.result.hidden = false;
+    if (!scroll) return;
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.result.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "nearest" });
+  }
+}
