@@ -400,7 +400,7 @@ def test_too_much_is_refused_before_it_is_sent(open_page):
     sent = []
 
     def limit(page):
-        told = '{"version": "0", "megabytes": 0.001, "megapixels": 1, "files": 3}'
+        told = '{"version": "0", "megabytes": 0.001, "megapixels": 1, "files": 3, "pictures": []}'
         page.route("**/about", lambda route: route.fulfill(body=told, content_type="application/json"))
         page.on("request", lambda request: sent.append(request.method))
 

@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..foundation.version import __version__
+from ..images._files import SUFFIXES
 from ..report._document import base_style
 from ._jobs import GRACE, SENT, Job, Jobs, LineFull
 from ._tasks import TASKS, write_names
@@ -90,7 +91,7 @@ class _Page:
 
     async def about(self, request: Request) -> Response:
         limits = self._limits
-        told = {"megabytes": limits.megabytes, "megapixels": limits.megapixels, "files": MOST_FILES}
+        told = {"megabytes": limits.megabytes, "megapixels": limits.megapixels, "files": MOST_FILES, "pictures": SUFFIXES}
         return _json({"version": __version__} | told)
 
     async def begin(self, task: str, request: Request) -> Response:

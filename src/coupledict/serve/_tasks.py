@@ -65,7 +65,8 @@ def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     ).fuse([upload.path for upload in uploads])
     job.report(WRITING, WORKED)
     stem = uploads[0].stem
-    result = _keep(job, "fused", Picture(fused.image, first.profile, first.exif), f"{stem}-fused", wanted)
+    like = headers[fused.reference]
+    result = _keep(job, "fused", Picture(fused.image, like.profile, like.exif), f"{stem}-fused", wanted)
     befores = [
         job.pictures.promise(f"source-{number}", fused.image.shape, partial(_source, upload, source.matrix, fused.box))
         | {"label": upload.name}

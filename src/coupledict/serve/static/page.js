@@ -55,6 +55,10 @@ try {
     const pictures = place.closest("#explore") ? "" : `, ${limits.megapixels} megapixels a picture`;
     place.textContent = `Up to ${limits.megabytes} MB at a time${pictures}`;
   }
+  // What the program reads besides the kinds that browsers know: HEIC, and raw files of cameras.
+  for (const input of document.querySelectorAll("input[accept^='image/']")) {
+    input.accept = [input.accept, ...limits.pictures].join(",");
+  }
   tasks.forEach((task) => task.resume());
 } catch (error) {
   active().complain(error.message);
