@@ -10,8 +10,8 @@ resolution, larger than the frame, and every source is made from it as a camera 
    over one another from back to front, so that a blurred edge lets the background through. Half a step of focus to
    either side is sharp (the depth of field), as in a stack that was taken with care: the truth is then in the sources;
 2. the whole is turned, scaled and shifted by a spline, and averaged over the area of each pixel. As the spline works
-   at twice the resolution of content that the optics have softened a little, its own error is small: a source and the
-   truth warped to it differ by less than the rounding to 8 bits adds up to;
+   at twice the resolution of content that the optics have softened a little, its own error is small: a source moved
+   back by the true matrix agrees with the truth, where it is in focus, to 50 dB and more (47 for the baboon's fur);
 3. it is made brighter or darker, gets noise, and is rounded to 8 bits.
 
 The truth is the picture in focus everywhere, in the frame of the middle source, which is neither moved nor made
