@@ -13,6 +13,7 @@ import zlib
 from contextlib import contextmanager
 from importlib import resources
 
+import cv2
 import numpy as np
 import tifffile
 from command import RUN, environment
@@ -85,6 +86,12 @@ class Client:
         assert told["state"] == "failed"
         return told["message"]
 
+    def result(self, job, kind=None):
+        """Return the result of a job, in its own format or another."""
+        shown = job["result"]["result"]
+        (entry,) = (entry for entry in shown["formats"] if entry["format"] == (kind or shown["format"]))
+        return self.picture(job, entry["file"])
+
     def picture(self, job, name):
         status, _, content = self.ask("GET", f"/jobs/{job['id']}/{name}")
         assert status == 200
@@ -104,6 +111,8 @@ def form(files, options):
 def read(content):
     if content[:2] in (b"II", b"MM"):
         return tifffile.imread(io.BytesIO(content))
+    if content[24:26] == b"\x10\x02":  # PNG with 16 bits of colour, which Pillow would cut
+        return cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)[..., ::-1]
     with Image.open(io.BytesIO(content)) as image:
         return np.asarray(image)
 

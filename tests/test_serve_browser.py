@@ -662,7 +662,7 @@ def test_all_of_it_works_by_keyboard(open_page):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # our model
     page.wait_for_selector("#explore iframe")
-    assert page.locator("#explore h2").inner_text() == "256 atoms in 2 views"
+    assert page.locator("#explore h2").inner_text() == f"{MultiFocusFusion().n_components} atoms in 2 views"
     assert page.locator("#explore .status").get_attribute("aria-live") == "polite"
     for field in page.locator("input:visible, select:visible, button:visible").all():
         assert field.evaluate(

@@ -91,7 +91,12 @@ class _Page:
 
     async def about(self, request: Request) -> Response:
         limits = self._limits
-        told = {"megabytes": limits.megabytes, "megapixels": limits.megapixels, "files": MOST_FILES, "pictures": SUFFIXES}
+        told = {
+            "megabytes": limits.megabytes,
+            "megapixels": limits.megapixels,
+            "files": MOST_FILES,
+            "pictures": SUFFIXES,
+        }
         return _json({"version": __version__} | told)
 
     async def begin(self, task: str, request: Request) -> Response:

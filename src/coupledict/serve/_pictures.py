@@ -1,8 +1,8 @@
 """The pictures of a job: kept whole on disk, and given smaller, in tiles, or in another format when they are asked for.
 
 A picture is kept as a NumPy file, which is mapped into memory: a tile of it costs as much as its own pixels, however
-large the picture is. What takes long and may never be wanted, such as other formats and the views of all sources, is
-made when it is asked for. One thing is made at a time, so memory holds one picture at a time.
+large the picture is. What takes long and may never be wanted, such as formats and the views of all sources, is made
+when it is asked for. One thing to show and one to save are made at a time, so memory holds two pictures at most.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..images._file_limits import need_package
 from ..images._files import Picture, write_image
 
 Pixels = npt.NDArray[Any]
@@ -48,7 +49,7 @@ class Pictures:
         self._loaders: dict[str, Loader] = {}
         self._loaded: list[str] = []  # by loaders, the latest last
         self._makers: dict[str, Callable[[Path], None]] = {}
-        self._making = threading.Lock()
+        self._showing, self._saving = threading.Lock(), threading.Lock()  # a large file takes its time to be written
 
     def keep(self, name: str, picture: Picture) -> dict[str, Any]:
         """Keep a picture; return what the page needs to show it, as JSON."""
@@ -80,7 +81,7 @@ class Pictures:
         if maker is None:
             return None
         path = self._folder / file
-        with self._making:
+        with self._showing if "-view" in file else self._saving:
             if not path.exists():
                 part = path.with_name(f"part-{file}")  # the page sees whole files only
                 maker(part)
@@ -89,7 +90,7 @@ class Pictures:
 
     def tile(self, name: str, row: int, column: int) -> bytes | None:
         """Return a tile of a picture as PNG; None if there is no such tile."""
-        with self._making:
+        with self._showing:
             if name not in self._like and name not in self._loaders:
                 return None
             self._ensure(name)
@@ -145,14 +146,18 @@ def _eight_bits(pixels: Pixels) -> Pixels:
 
 def shrink(pixels: Pixels, most: int) -> Pixels:
     """Return an 8-bit picture with at most some number of pixels, for looking at."""
-    from PIL import Image
-
     height, width = pixels.shape[:2]
     share = math.sqrt(most / (height * width))
     if share >= 1:
         return pixels
     size = (max(1, int(share * width)), max(1, int(share * height)))
-    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0))
+    cv2 = _opencv()
+    small: Pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    return small
+
+
+def _opencv() -> Any:
+    return need_package("cv2", "OpenCV", "views of large pictures", "images")
 
 
 def align(picture: Picture, matrix: npt.NDArray[np.float64], box: tuple[int, int, int, int]) -> Picture:
@@ -170,19 +175,11 @@ def align(picture: Picture, matrix: npt.NDArray[np.float64], box: tuple[int, int
     pixels = _eight_bits(picture.pixels)
     if np.array_equal(matrix, np.eye(3)):
         return replace(picture, pixels=np.ascontiguousarray(pixels[top:bottom, left:right]))
-    from PIL import Image
-
-    # Pillow counts from the corners of pixels, so centres have halves there.
-    to_centre, from_centre = np.eye(3), np.eye(3)
-    to_centre[:2, 2], from_centre[:2, 2] = (left - 0.5, top - 0.5), 0.5
-    whole = from_centre @ matrix @ to_centre
-    coefficients = (whole / whole[2, 2]).ravel()[:8]
-    method = Image.Transform.PERSPECTIVE
-    if not coefficients[6:].any():
-        method, coefficients = Image.Transform.AFFINE, coefficients[:6]
-    size = (right - left, bottom - top)
-    warped = Image.fromarray(pixels).transform(size, method, tuple(coefficients), Image.Resampling.BICUBIC)
-    return replace(picture, pixels=np.asarray(warped))
+    corner = np.eye(3)
+    corner[:2, 2] = left, top
+    cv2 = _opencv()
+    size, how = (right - left, bottom - top), cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
+    return replace(picture, pixels=cv2.warpPerspective(pixels, matrix @ corner, size, flags=how))
 
 
 def _save(file: Any, picture: Picture, kind: str) -> None:

@@ -28,32 +28,31 @@ function frame(job, shown) {
 /** Return a link to the result, a choice of its format, and a place that tells of the file. */
 function saving(job, shown) {
   const { result } = shown;
-  const link = download(job, result, "Download the picture", "primary");
+  const link = element("a", { class: "button primary" });
   const about = element("span", { role: "status" });
   const select = element("select", {}, ...result.formats.map((entry) =>
     element("option", { value: entry.format, selected: entry.format === result.format }, entry.format)));
-  const tell = (entry, bytes) => {
-    const bits = result.bits === 8 ? "" : entry.format === "JPEG" ? ", 8 of 16 bits" : ", 16 bits";
-    about.textContent = `${entry.name}, ${size(result)}${bits}, ${sizeOf(bytes)}.`;
-  };
-  select.addEventListener("change", async () => {
+  const choose = async () => {
     const entry = result.formats.find((candidate) => candidate.format === select.value);
     const address = `jobs/${job.id}/${entry.file}`;
+    const current = () => select.value === entry.format;
     link.removeAttribute("href"); // until the file is there
     link.textContent = `Writing ${entry.format} …`;
     about.textContent = "";
     try {
       const bytes = await prepare(address);
-      if (select.value !== entry.format) return;
+      if (!current()) return;
+      const bits = result.bits === 8 ? "" : entry.format === "JPEG" ? ", 8 of 16 bits" : ", 16 bits";
+      about.textContent = `${entry.name}, ${size(result)}${bits}, ${sizeOf(bytes)}.`;
       link.href = address;
       link.download = entry.name;
-      tell(entry, bytes);
     } catch (error) {
-      if (select.value === entry.format) about.textContent = error.message;
+      if (current()) about.textContent = error.message;
     }
-    if (select.value === entry.format) link.textContent = "Download the picture";
-  });
-  tell(result, result.bytes);
+    if (current()) link.textContent = "Download the picture";
+  };
+  select.addEventListener("change", choose);
+  choose();
   return { link, choice: element("label", {}, element("span", {}, "as"), select), about };
 }
 
