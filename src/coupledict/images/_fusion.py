@@ -1,11 +1,12 @@
-"""Multi-focus fusion as an estimator: images focused in different places become one image in focus everywhere."""
+"""Multi-focus fusion as an estimator: pictures focused in different places become one that is in focus everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+import os
+from collections.abc import Sequence
+from functools import lru_cache
 from importlib import resources
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,58 +17,71 @@ from ..estimators.ensemble import fit_many
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin
 from ..files.state import ModelState, make_estimator, plain_parameters
-from ..foundation.arrays import Array
-from ..foundation.checks import check_counts, check_non_negative, make_generator
+from ..foundation.checks import check_choice, check_counts, check_non_negative, check_truth, make_generator
 from ..foundation.progress import Callback, Meter
+from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
-from ._fusion_decision import Labels, compose, remove_small
-from ._fusion_evidence import DetailPredictor, Grey, count_patches, luma, pixel_evidence
-from ._fusion_pictures import check_pairs, check_sources, draw_views
-from ._fusion_register import register
-from ._fusion_result import FusedSource, Fusion
+from ._fusion_focus import FocusMeasure
+from ._fusion_motion import MOTIONS, Motion
+from ._fusion_passes import BLEND, DECIDE, LOOK, fuse_stack, look, place, with_steps
+from ._fusion_pictures import check_pairs, draw_views
+from ._fusion_result import Fusion
+from ._fusion_slabs import fuse_slabs, slab_size, split
+from ._fusion_stack import Stack
+from ._opencv import one_opencv_thread
 
 MODEL = "fusion.safetensors"  # tools/train_fusion.py makes it
 LEARNER = CoupledDictionaryLearning.__name__
+VIEWS = "detail in focus, detail out of focus"  # a file says what its dictionary is of: earlier ones were of brightness
 
 
 class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
-    """Fuse images of one scene that are in focus in different places.
+    """Fuse pictures of one scene that are in focus in different places, such as a focus stack.
 
-    A coupled dictionary has two views: the mean of a focused and a blurred patch, and half of their difference, which
-    is the detail that focus adds. From the mean of two sources it predicts this detail; the source whose own detail
-    agrees with the prediction is in focus. This evidence is combined over patches, scales and a window, and regions
-    that are too small to be plausible are removed. The method builds on the coupled dictionaries of [1]_, which are
-    compared there by the errors of both orders.
+    Pictures are aligned with the one in the middle, neighbour by neighbour, and their exposure is matched. A coupled
+    dictionary of patches in focus and the same patches blurred then tells how much of the detail of each picture blur
+    would have taken away: the picture with most of it is in focus. The decision is made for all places together: places
+    without detail follow their neighbours. The result is blended level by level of a Laplacian pyramid; where several
+    pictures show the same, they are averaged, which removes noise. The method builds on the coupled dictionaries of
+    [1]_.
 
-    A dictionary that was learned from photographs ships with the package, so `fuse` works without `fit`.
+    Pictures are read one at a time, each of them twice. Order matters: neighbours in the list should be neighbours in
+    focus, as the camera took them.
+
+    A dictionary that was learned from photographs ships with the package, so `fuse` works without `fit`. `fuse` needs
+    OpenCV, which comes with the extra ``images``.
 
     Parameters
     ----------
-    n_components : int, default=256
+    n_components : int, default=128
         Atoms of the dictionary. The shipped dictionary has the default values of this parameter and of the next two;
         other values need `fit`.
-    n_nonzero_coefs : int, default=5
+    n_nonzero_coefs : int, default=3
         Atoms in the code of a patch.
     patch_size : int, default=8
         Side of the square patches.
+    register : {"auto", True, False}, default="auto"
+        Whether pictures are aligned, and their brightness matched. Each step from a picture to its neighbour is
+        verified; one that does not make the two more alike is not taken, and :class:`FusedSource` says so. With
+        ``"auto"``, pictures whose corners would move by less than 0.35 pixels are not resampled.
+    motion : {"affine", "shift", "similarity", "projective"}, default="affine"
+        Kind of motion between pictures. ``"shift"`` is for a camera on a rail that does not breathe, ``"similarity"``
+        has shift, turn and scale, ``"projective"`` is for a camera that was tilted.
+    keep_size : bool, default=False
+        Return the whole frame of the middle picture. By default only what all pictures cover is returned. Places that
+        some pictures do not cover are taken from those that do.
+    n_scales : int, default=3
+        Scales on which focus is measured, each half as large as the one before. More scales resist more noise, fewer
+        follow finer structures.
+    smoothness : float, default=1
+        How much neighbouring places are drawn to one source; 0 decides about each cell of 4 x 4 pixels by itself.
+    slab : int, optional
+        Fuse this many neighbouring pictures at a time, and then the results. If left out, stacks of more than 100
+        pictures are fused in slabs of about 50.
     max_samples : int, default=100_000
         Most pairs of patches that `fit` learns from.
     max_iter : int, default=30
         Iterations of dictionary learning in `fit`.
-    n_scales : int, default=4
-        Scales that the evidence is summed over, each half as large as the one before; small images have fewer. More
-        scales resist more noise, fewer scales follow finer structures.
-    window : int, default=9
-        Side of the window that the evidence is averaged over, in pixels.
-    min_region : float, default=0.01
-        Regions smaller than this share of the image are removed from the decision; 0 keeps all.
-    seam : float, default=1
-        Standard deviation of the transition between sources, in pixels; 0 takes every pixel from one source.
-    register : bool, default=False
-        Align all other sources with the first before they are fused, by a small shift, rotation and change of scale.
-        Needs scikit-image.
-    max_bytes : int, default=16 MiB
-        Memory for the patches that are processed at a time. Changes speed and memory only.
     n_jobs : int, optional
         Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
     random_state : int, RandomState, Generator or None
@@ -75,13 +89,13 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
     verbose : int, default=0
         1 shows progress.
     callback : callable, optional
-        Called with a :class:`coupledict.Progress` as iterations of `fit` and patches of `fuse` are finished. A true
+        Called with a :class:`coupledict.Progress` as iterations of `fit` and pictures of `fuse` are finished. A true
         return value stops the work by :class:`coupledict.StoppedByCallback`.
 
     Attributes
     ----------
     learner_ : CoupledDictionaryLearning
-        After `fit`: the dictionary, of the mean (view 0) and of the detail (view 1).
+        After `fit`: the dictionary, of detail in focus (view 0) and the same detail out of focus (view 1).
 
     References
     ----------
@@ -96,51 +110,50 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
     >>> soft = gaussian_filter(sharp, 2)
     >>> near = np.arange(64) < 32
     >>> left, right = np.where(near, sharp, soft), np.where(near, soft, sharp)
-    >>> image, decision = MultiFocusFusion().fuse([left, right])
-    >>> decision[10, 10], decision[10, 50]
+    >>> fused = MultiFocusFusion().fuse([left, right])
+    >>> fused.decision[10, 10], fused.decision[10, 50]
     (np.uint8(0), np.uint8(1))
-    >>> bool(np.abs(image - sharp).mean() < 0.1 * np.abs(left - sharp).mean())
+    >>> bool(np.abs(fused.image - sharp).mean() < 0.1 * np.abs(left - sharp).mean())
     True
     """
 
     def __init__(
         self,
-        n_components: int = 256,
+        n_components: int = 128,
         *,
-        n_nonzero_coefs: int = 5,
+        n_nonzero_coefs: int = 3,
         patch_size: int = 8,
-        register: bool | str = "auto",
-        motion: str = "affine",
+        register: bool | Literal["auto"] = "auto",
+        motion: Motion = "affine",
         keep_size: bool = False,
+        n_scales: int = 3,
+        smoothness: float = 1.0,
         slab: int | None = None,
         max_samples: int = 100_000,
         max_iter: int = 30,
-        max_bytes: int = 1 << 24,
-        n_scales: int = 4,
-        window: int = 9,
-        min_region: float = 0.01,
-        seam: float = 1.0,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
         self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
-        self.patch_size, self.max_samples, self.max_iter = patch_size, max_samples, max_iter
-        self.n_scales, self.window, self.min_region, self.seam = n_scales, window, min_region, seam
-        self.register, self.max_bytes = register, max_bytes
-        self.motion, self.keep_size, self.slab = motion, keep_size, slab
+        self.n_components, self.n_nonzero_coefs, self.patch_size = n_components, n_nonzero_coefs, patch_size
+        self.register, self.motion, self.keep_size = register, motion, keep_size
+        self.n_scales, self.smoothness, self.slab = n_scales, smoothness, slab
+        self.max_samples, self.max_iter = max_samples, max_iter
 
     def _check_parameters(self) -> None:
-        counts = ("n_components", "n_nonzero_coefs", "patch_size", "max_samples", "max_iter", "n_scales", "window")
-        check_counts(self, *counts, "max_bytes")
-        if self.patch_size < 2:
-            raise ValueError(f"Expected patch_size to be at least 2, got {self.patch_size}.")
-        for name in ("min_region", "seam"):
-            check_non_negative(getattr(self, name), name)
-        if self.min_region >= 1:
-            raise ValueError(f"Expected min_region to be a share of the image, below 1, got {self.min_region}.")
+        counts = ("n_components", "n_nonzero_coefs", "patch_size", "max_samples", "max_iter", "n_scales")
+        check_counts(self, *counts, optional=("slab",))
+        if self.patch_size < 4:
+            raise ValueError(f"Expected patch_size to be at least 4, got {self.patch_size}.")
+        if self.slab is not None and self.slab < 2:
+            raise ValueError(f"Expected slab to be at least 2 pictures, got {self.slab}.")
+        if not isinstance(self.register, bool | np.bool_) and self.register != "auto":
+            raise ValueError(f"Expected register to be 'auto', True or False, got {self.register!r}.")
+        check_choice(self.motion, "motion", MOTIONS)
+        check_truth(self.keep_size, "keep_size")
+        check_non_negative(self.smoothness, "smoothness")
         self._check_run()
 
     def fit(self, X: Any, y: object = None) -> Self:
@@ -161,8 +174,8 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         """
         rng = make_generator(self.random_state)
         self._check_parameters()
-        pairs = check_pairs(X, self.patch_size)
-        views = draw_views(pairs, self.patch_size, self.max_samples, rng)
+        with one_opencv_thread():
+            views = draw_views(check_pairs(X, self.patch_size), self.patch_size, self.max_samples, rng)
         learner = CoupledDictionaryLearning(
             self.n_components,
             n_nonzero_coefs=self.n_nonzero_coefs,
@@ -175,77 +188,52 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
             self.learner_ = fit_many([learner], list(views), self.n_jobs, told)[0]
         return self
 
-    def fuse(self, images: Sequence[npt.ArrayLike]) -> Fusion:
-        """Fuse two or more images.
-
-        Of more than two images, each is compared with the mean of the others.
+    def fuse(self, images: Sequence[npt.ArrayLike | str | os.PathLike[str]]) -> Fusion:
+        """Fuse two or more pictures.
 
         Parameters
         ----------
-        images : list of arrays of shape (height, width) or (height, width, n_channels)
-            Sources of one shape and one number type: integers or floating-point numbers on any scale. The decision is
-            made from the brightness of red, green and blue, or from the mean of other channels.
+        images : list of arrays of shape (height, width) or (height, width, n_channels), or of paths
+            Sources of one shape and one number type, in the order of their focus: integers or floating-point numbers on
+            any scale. Files are read when they are needed, so a list of paths takes much less memory than a list of
+            arrays. The decision is made from the brightness of red, green and blue, or from the mean of other channels.
 
         Returns
         -------
         Fusion
-            With the fields `image` and `decision`.
+            With the fields `image`, `decision`, `depth`, `reference`, `box` and `sources`.
         """
         self._check_parameters()
-        from pathlib import Path
+        with one_opencv_thread(), one_blas_thread(), self._watched() as told:
+            measure = self._focus_measure()
+            n_sources = len(Stack(images, self.patch_size))  # raises for a wrong list
+            size = slab_size(n_sources, self.slab)
+            n_pictures = n_sources if size is None else n_sources + len(split(n_sources, size))
+            meter = Meter(told, "fusing", n_pictures * (LOOK + DECIDE + BLEND))
+            meter.advance(0)
+            if size is None:
+                return self._fuse(images, measure, meter, keep_size=self.keep_size)
+            return fuse_slabs(
+                images,
+                size,
+                lambda slab, _: self._fuse(slab, measure, meter, keep_size=True),
+                lambda slabs: self._fuse(slabs, measure, meter, keep_size=self.keep_size),
+            )
 
-        from ._files import read_image
-
-        images = [read_image(image).pixels if isinstance(image, str | Path) else image for image in images]
-        sources, scale = check_sources(images, self.patch_size)
-        learner = self._dictionary()
-        with self._watched() as told:
-            if self.register is True:
-                sources = register(sources, scale, Meter(told, "aligning", len(sources) - 1))
-            labels = self._decide(learner, sources, scale, told)
-        if self.min_region > 0:
-            labels = remove_small(labels, len(sources), self.min_region * labels.size)
-        shares = np.bincount(labels.ravel(), minlength=len(sources)) / labels.size
-        found = [FusedSource(float(share), False, 0.0, np.eye(3), 1.0, (1.0, 1.0)) for share in shares]
-        box = (0, 0, labels.shape[0], labels.shape[1])
-        depth = labels.astype(np.float32)
-        return Fusion(compose(sources, labels, self.seam), labels, depth, len(sources) // 2, box, found)
-
-    def _decide(
-        self, learner: CoupledDictionaryLearning, sources: list[Array], scale: float, told: Callback | None
-    ) -> Labels:
-        """Return for every pixel the number of the source with the strongest evidence; ties go to the first."""
-        n_pairs = 1 if len(sources) == 2 else len(sources)
-        n_patches = n_pairs * count_patches(sources[0].shape, side=self.patch_size, n_scales=self.n_scales)
-        find_evidence = partial(
-            pixel_evidence,
-            DetailPredictor(learner, n_patches, count_jobs(self.n_jobs)),
-            side=self.patch_size,
-            n_scales=self.n_scales,
-            window=self.window,
-            max_bytes=self.max_bytes,
-            meter=Meter(told, "fusing", n_patches),
+    def _fuse(self, images: Sequence[Any], measure: FocusMeasure, meter: Meter, *, keep_size: bool) -> Fusion:
+        """Fuse a stack at once."""
+        stack, n_jobs = Stack(images, self.patch_size), count_jobs(self.n_jobs)
+        reference = len(stack) // 2
+        motion = self.motion if self.register else None
+        overview = look(stack, measure, motion, n_jobs=n_jobs, meter=meter)
+        placement = place(stack, overview.steps, reference, always=self.register is True, keep_size=keep_size)
+        fused = fuse_stack(
+            stack, overview, placement, reference, smoothness=self.smoothness, n_jobs=n_jobs, meter=meter
         )
-        return self._compare(sources, scale, find_evidence)
+        return with_steps(fused, overview.steps)
 
-    @staticmethod
-    def _compare(sources: list[Array], scale: float, find_evidence: Callable[[Grey, Grey], Grey]) -> Labels:
-        """Compare two sources with each other, or each of several with the mean of the others; see :meth:`_decide`."""
-        if len(sources) == 2:
-            one, other = (luma(source, scale) for source in sources)
-            return (find_evidence(one, other) < 0).astype(np.uint8)
-        total = luma(sources[0], scale)
-        for source in sources[1:]:
-            total += luma(source, scale)
-        best: Grey = np.full(total.shape, -np.inf, np.float32)
-        labels: Labels = np.zeros(total.shape, np.uint8 if len(sources) <= 256 else np.uint16)
-        for number, source in enumerate(sources):
-            own = luma(source, scale)
-            others = (total - own) * np.float32(1 / (len(sources) - 1))
-            evidence = find_evidence(own, others)
-            labels[evidence > best] = number
-            np.maximum(best, evidence, out=best)
-        return labels
+    def _focus_measure(self) -> FocusMeasure:
+        return FocusMeasure(self._dictionary(), self.n_scales)
 
     def _dictionary(self) -> CoupledDictionaryLearning:
         """Return the learner of `fit`, or the shipped one; raise if the parameters do not describe the shipped one."""
@@ -265,28 +253,26 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         return learner
 
     # A file holds the state of the learner; the learner's parameters are stored among the facts, beside the parameters
-    # of the fusion. Older files hold the learner alone.
-
-    _also_loads = (LEARNER,)
+    # of the fusion.
 
     def _to_state(self) -> ModelState:
         learner = self._dictionary()._to_state()
         # `fit` gave the learner a generator as random_state, which a file cannot hold.
         parameters = {name: value for name, value in learner.parameters.items() if name != "random_state"}
-        facts = learner.facts | {"learner": parameters}
+        facts = learner.facts | {"learner": parameters, "views": VIEWS}
         return ModelState(type(self).__name__, plain_parameters(self), learner.tensors, facts)
 
     @classmethod
     def _from_state(cls, state: ModelState) -> Self:
-        alone = state.estimator == LEARNER
-        parameters = state.parameters if alone else state.facts["learner"]
-        learner = CoupledDictionaryLearning._from_state(ModelState(LEARNER, parameters, state.tensors, state.facts))
-        if alone:
-            n_components, n_features = learner.components_[0].shape
-            described = {"n_components": n_components, "patch_size": round(n_features**0.5)}
-            fusion = make_estimator(cls, described | {"n_nonzero_coefs": learner.n_nonzero_coefs})
-        else:
-            fusion = make_estimator(cls, state.parameters)
+        if state.facts.get("views") != VIEWS:
+            raise ValueError(
+                "Expected a dictionary of detail in focus and out of focus, got one of an earlier version, which was of"
+                " brightness. Call fit to learn a new one."
+            )
+        learner = CoupledDictionaryLearning._from_state(
+            ModelState(LEARNER, state.facts["learner"], state.tensors, state.facts)
+        )
+        fusion = make_estimator(cls, state.parameters)
         _check_learner(learner, fusion.patch_size)
         fusion.learner_ = learner
         return fusion
@@ -296,7 +282,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
 
 
 def _check_learner(learner: CoupledDictionaryLearning, side: int) -> None:
-    """Raise unless a learner has views of means and details of square patches of this size, and a limit of atoms."""
+    """Raise unless a learner has two views of square patches of this size, and a limit of atoms."""
     if (
         learner.n_features_in_ != [side * side] * 2
         or learner.n_nonzero_coefs is None

@@ -1,4 +1,4 @@
-"""Input of fusion: checked sources, checked pairs of focused and blurred images, and samples drawn from them."""
+"""Input of fusion: checked images, pairs of focused and blurred ones, and samples drawn from these."""
 
 from __future__ import annotations
 
@@ -9,51 +9,63 @@ import numpy as np
 
 from ..foundation.arrays import Array
 from ..foundation.views import list_views
-from ._fusion_evidence import Grey, luma
+from ._fusion_focus import detail
+from ._grey import Grey, luma
 from ._patches import extract_patches
 
-MOST_SOURCES = 65535
+LEAST_DETAIL = 1.0  # energy per pixel, in squared grey values of 255, of a patch to learn from
 VIEWS = ("focused", "blurred")
 
 
 def draw_views(
     pairs: list[tuple[Grey, Grey]], side: int, max_samples: int, rng: np.random.Generator
 ) -> tuple[Grey, Grey]:
-    """Draw pairs of patches; return the mean and half the difference of each pair as rows, centred to mean 0."""
+    """Draw pairs of patches of the detail of focused and blurred images, as rows.
+
+    Patches without detail teach nothing and are left out. The others are scaled so that strong ones count more than
+    faint ones, but less than their energy would have it.
+    """
     counts = np.array([(one.shape[0] - side + 1) * (one.shape[1] - side + 1) for one, _ in pairs])
     shares = np.maximum(1, np.minimum(counts, counts * min(1.0, max_samples / counts.sum()))).astype(int)
     views: list[list[Grey]] = [[], []]
-    for (one, other), share in zip(pairs, shares, strict=True):
+    for pair, share in zip(pairs, shares, strict=True):
         seed = int(rng.integers(2**32))
-        for view, image in zip(views, ((one + other) / 2, (one - other) / 2), strict=True):
-            rows = extract_patches(image, side, max_patches=int(share), random_state=seed)
+        for view, image in zip(views, pair, strict=True):
+            rows = extract_patches(detail(image), side, max_patches=int(share), random_state=seed)
             view.append(rows.reshape(len(rows), -1))
-    means, details = (np.concatenate(view) for view in views)
-    for rows in (means, details):
-        rows -= rows.mean(axis=1, keepdims=True)
-    return means, details
+    sharp, soft = (np.concatenate(view) for view in views)
+    energy = np.einsum("ij,ij->i", sharp, sharp)
+    used = energy > LEAST_DETAIL * side * side
+    if not used.any():
+        raise ValueError("Expected focused images with detail to learn from, got images without any.")
+    factor = (energy[used] ** -0.25)[:, None]
+    return sharp[used] * factor, soft[used] * factor
+
+
+def as_image(value: Any, label: str) -> Array:
+    """Return an image as an array; raise unless it is one."""
+    image = np.asarray(value)
+    if image.ndim not in (2, 3) or image.size == 0:
+        raise ValueError(
+            f"Expected {label} to have the shape (height, width) or (height, width, n_channels) and pixels,"
+            f" got {image.shape}."
+        )
+    if image.dtype.kind not in "fiu" or image.dtype.itemsize > 8:
+        raise TypeError(f"Expected {label} to hold integers or floating-point numbers, got {image.dtype}.")
+    if image.dtype.kind == "f" and not np.isfinite(image).all():
+        raise ValueError(f"Expected {label} to be finite, got NaN or infinity.")
+    return image
 
 
 def _as_images(value: Any, name: str) -> list[Array]:
     """Return images as a list of arrays, checked one by one."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise TypeError(f"Expected {name} to be a list of images, got {type(value).__name__}.")
-    images = [np.asarray(image) for image in value]
-    for number, image in enumerate(images):
-        label = f"{name}[{number}]"
-        if image.ndim not in (2, 3) or image.size == 0:
-            raise ValueError(
-                f"Expected {label} to have the shape (height, width) or (height, width, n_channels) and pixels,"
-                f" got {image.shape}."
-            )
-        if image.dtype.kind not in "fiu" or image.dtype.itemsize > 8:
-            raise TypeError(f"Expected {label} to hold integers or floating-point numbers, got {image.dtype}.")
-        if image.dtype.kind == "f" and not np.isfinite(image).all():
-            raise ValueError(f"Expected {label} to be finite, got NaN or infinity.")
-    return images
+    return [as_image(image, f"{name}[{number}]") for number, image in enumerate(value)]
 
 
-def _check_size(image: Array, label: str, side: int) -> None:
+def check_size(image: Array, label: str, side: int) -> None:
+    """Raise unless an image is at least as large as a patch."""
     if min(image.shape[:2]) < side:
         raise ValueError(
             f"Expected {label} to be at least as large as a patch, {side} x {side} pixels, got"
@@ -61,7 +73,7 @@ def _check_size(image: Array, label: str, side: int) -> None:
         )
 
 
-def _unit_scale(images: Sequence[Array]) -> float:
+def unit_scale(images: Sequence[Array]) -> float:
     """Return the factor that scales images to values of magnitude about 1 at most."""
     if images[0].dtype.kind in "iu" and images[0].dtype.itemsize <= 2:
         return 1 / float(np.iinfo(images[0].dtype).max)
@@ -70,28 +82,8 @@ def _unit_scale(images: Sequence[Array]) -> float:
     return 1 / max(largest, float(np.finfo(real).tiny))
 
 
-def check_sources(images: Any, side: int) -> tuple[list[Array], float]:
-    """Return the sources of a fusion, and the factor that scales them to magnitude 1."""
-    sources = _as_images(images, "images")
-    if not 2 <= len(sources) <= MOST_SOURCES:
-        raise ValueError(f"Expected at least two images to fuse, got {len(sources)}.")
-    for number, image in enumerate(sources):
-        if image.shape != sources[0].shape:
-            raise ValueError(
-                f"Expected images of one shape, got {sources[0].shape} and {image.shape} (images[{number}])."
-                " Crop or convert them first."
-            )
-        if image.dtype != sources[0].dtype:
-            raise ValueError(
-                f"Expected images of one number type, got {sources[0].dtype} and {image.dtype} (images[{number}])."
-                " Convert them first."
-            )
-    _check_size(sources[0], "images", side)
-    return sources, _unit_scale(sources)
-
-
 def check_pairs(X: Any, side: int) -> list[tuple[Grey, Grey]]:
-    """Return pairs of focused and blurred images, as brightness scaled to magnitude 1."""
+    """Return pairs of focused and blurred images, as brightness from 0 to 255."""
     views = list_views(X, VIEWS)
     if not isinstance(views, list | tuple) or len(views) != len(VIEWS):
         got = f"{len(views)} entries" if isinstance(views, list | tuple) else type(views).__name__
@@ -111,7 +103,7 @@ def check_pairs(X: Any, side: int) -> list[tuple[Grey, Grey]]:
                 f"Expected focused[{number}] and blurred[{number}] to have one shape and number type, got"
                 f" {one.shape}, {one.dtype} and {other.shape}, {other.dtype}."
             )
-        _check_size(one, f"focused[{number}]", side)
-        scale = _unit_scale([one, other])
+        check_size(one, f"focused[{number}]", side)
+        scale = 255 * unit_scale([one, other])
         pairs.append((luma(one, scale), luma(other, scale)))
     return pairs

@@ -1,0 +1,139 @@
+"""How much a picture is in focus, on a grid of cells: the energy that blur would take away, as pairs of atoms know it.
+
+A coupled dictionary has learned atoms of pictures in focus, each with its blurred twin. The patches of a source are
+coded with the atoms in focus, and the code times the differences of the twins is the part of the patch that blur would
+take away. Its energy is large where the source is in focus. Coding ends at the level of the noise, which fits no atom
+well: where a source shows nothing but noise, it has no energy at all.
+
+Patches are not taken from the brightness itself, whose energy is in slow changes that blur leaves alone, but from its
+Laplacian, smoothed a little. The same is done on smaller copies of the picture, where there is less noise, and strong
+blur can be told from stronger blur.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..coding.prepared import PreparedCoder
+from ..coding.rule import CodingRule
+from ..estimators.coupled import CoupledDictionaryLearning
+from ._grey import Grey
+from ._opencv import opencv
+
+CELL = 4  # pixels along a side of a cell: the distance of neighbouring patches
+SMOOTHING = 0.7  # Gaussian width before the Laplacian, in pixels
+SCALE_WEIGHTS = (1.0, 1.5, 2.0, 3.0)  # of the energy at each scale, from fine to coarse
+NOISE_FACTOR = 2.0  # patches are coded to this multiple of the energy of the noise
+LEAST_NOISE = 0.02  # variance in squared grey values, of 255: what rounding leaves in smooth places
+BAND_PATCHES = 1 << 15
+PYRAMID = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)  # kernel of OpenCV's pyrDown
+
+
+def detail(grey: Grey) -> Grey:
+    """Return the Laplacian of brightness, smoothed a little."""
+    cv2 = opencv()
+    smooth = cv2.GaussianBlur(grey, (7, 7), SMOOTHING, borderType=cv2.BORDER_REFLECT_101)
+    found: Grey = cv2.Laplacian(smooth, cv2.CV_32F, ksize=1, borderType=cv2.BORDER_REFLECT_101)
+    return found
+
+
+@lru_cache(maxsize=8)
+def noise_gain(scale: int) -> float:
+    """Return the variance of :func:`detail` of white noise of variance 1 that was halved `scale` times."""
+    # The weights with which the noise at each pixel enters one value of detail: the transposed operations, on a point.
+    point = np.zeros((33, 33), np.float32)
+    point[16, 16] = 1
+    halves = np.outer(PYRAMID, PYRAMID)
+    weights: Any = detail(point).astype(np.float64)
+    for _ in range(scale):
+        finer = np.zeros((2 * weights.shape[0] + 5, 2 * weights.shape[1] + 5))
+        for row in range(5):
+            for column in range(5):
+                rows, columns = (
+                    slice(shift, shift + 2 * side, 2) for shift, side in zip((row, column), weights.shape, strict=True)
+                )
+                finer[rows, columns] += halves[row, column] * weights
+        weights = finer
+    return float(np.sum(weights**2))
+
+
+def cell_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the number of cells of a picture along each axis; those at the ends may be partly outside."""
+    return -(-shape[0] // CELL), -(-shape[1] // CELL)
+
+
+def cell_means(grey: Grey) -> Grey:
+    """Return the mean brightness of each cell."""
+    cv2 = opencv()
+    rows, columns = cell_shape(grey.shape)
+    below, beside = rows * CELL - grey.shape[0], columns * CELL - grey.shape[1]
+    if below or beside:
+        grey = cv2.copyMakeBorder(grey, 0, below, 0, beside, cv2.BORDER_REPLICATE)
+    means: Grey = cv2.resize(grey, (columns, rows), interpolation=cv2.INTER_AREA)
+    return means
+
+
+class FocusMeasure:
+    """Measures focus with a coupled dictionary; several threads may share one object.
+
+    Parameters
+    ----------
+    learner : CoupledDictionaryLearning
+        Fitted; view 0 is the detail of patches in focus, view 1 that of the same patches blurred.
+    n_scales : int
+    """
+
+    def __init__(self, learner: CoupledDictionaryLearning, n_scales: int) -> None:
+        sharp, soft = (np.asarray(atoms, np.float32) for atoms in learner.components_)
+        norms = np.linalg.norm(sharp, axis=1, keepdims=True)
+        norms[norms == 0] = 1
+        self._side, self._n_scales = round(sharp.shape[1] ** 0.5), n_scales
+        self._lost = (sharp - soft) / norms
+        rule = CodingRule.checked(learner.n_nonzero_coefs, 1.0, "omp", positive_code=learner.positive_code)
+        self._coder = PreparedCoder([sharp / norms], rule, np.dtype(np.float32), BAND_PATCHES)
+
+    def measure(self, grey: Grey, noise: float) -> Grey:
+        """Return the focus of each cell of a picture of brightness 0 to 255, given the variance of its noise."""
+        cv2 = opencv()
+        rows, columns = cell_shape(grey.shape)
+        noise = max(noise, LEAST_NOISE)
+        total = np.zeros((rows, columns), np.float32)
+        for scale in range(self._n_scales):
+            if scale:
+                grey = cv2.pyrDown(grey)
+            if min(grey.shape) < self._side:
+                break
+            found = self._measure_scale(detail(grey), NOISE_FACTOR * noise_gain(scale) * noise)
+            if scale:
+                found = cv2.resize(found, (columns, rows), interpolation=cv2.INTER_LINEAR)
+            total += np.float32(SCALE_WEIGHTS[min(scale, len(SCALE_WEIGHTS) - 1)]) * found
+        return total
+
+    def _measure_scale(self, values: Grey, tolerance: float) -> Grey:
+        """Return the energy per pixel, of the patch around each cell, that blur would take away."""
+        cv2, side = opencv(), self._side
+        rows, columns = cell_shape(values.shape)
+        before = (side - CELL) // 2
+        after = [
+            max(0, CELL * (count - 1) + side - before - size)
+            for count, size in zip((rows, columns), values.shape, strict=True)
+        ]
+        before = max(before, 0)
+        framed = cv2.copyMakeBorder(values, before, after[0], before, after[1], cv2.BORDER_REFLECT_101)
+        patches = np.lib.stride_tricks.sliding_window_view(framed, (side, side))[::CELL, ::CELL]
+        limit = np.float32(side * side * tolerance)
+        found = np.zeros((rows, columns), np.float32)
+        band = max(1, BAND_PATCHES // columns)
+        for first in range(0, rows, band):
+            part = patches[first : min(first + band, rows), :columns]
+            flat = part.reshape(-1, side * side)
+            heard = np.einsum("ij,ij->i", flat, flat) > limit
+            codes = self._coder.encode([flat[heard] * (1 / np.sqrt(limit))])
+            lost = codes @ self._lost
+            energy = np.zeros(len(flat), np.float32)
+            energy[heard] = np.einsum("ij,ij->i", lost, lost) * np.float32(tolerance)
+            found[first : first + band] = energy.reshape(-1, columns)
+        return found

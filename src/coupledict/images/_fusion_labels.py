@@ -1,0 +1,136 @@
+"""The decision: which source is in focus in each cell, found for all cells together.
+
+Where a source has detail, the evidence says how well each source would do. Where no source has any, or only the faint
+halo of a blurred edge nearby, the evidence says little, and neighbours decide. Both are weighed by semi-global matching
+(Hirschmueller, IEEE TPAMI 30(2), 2008): along rows and columns, in both directions, costs are summed up so that a small
+change of the label from one cell to the next costs a little, and a large one more, unless the brightness changes too.
+The sources of a focus stack are in the order of their focus, so neighbouring labels are neighbouring depths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ._grey import Grey
+from ._opencv import opencv
+
+Volume = npt.NDArray[np.float16]
+
+NOISE_FLOOR = 0.5  # of the focus energy, in variances of the noise: energies below it are not trusted
+ENERGY_FLOOR = 0.05  # the same without noise
+HALO_REACH = 7  # cells: as far as blurred edges reach
+HALO_SHARE = 0.05  # share of the strongest energy nearby below which energy may be a halo
+SMALL_CHANGE, LARGE_CHANGE = 0.02, 0.1  # costs of changing the label by one, and by more
+EDGE = 20.0  # difference of brightness between cells that makes a change cheap
+CHEAPEST = 0.1
+UNCOVERED = 4.0  # cost of a source that does not reach a cell
+INDIFFERENT = 0.05  # costs that differ by this are nearly the same
+REACH = 9  # cells along a side of the window in which a source is a candidate for pixels
+AGREEMENT = 1.5  # difference of the brightness of two sources, in grey values, up to which they agree
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The decision about all cells.
+
+    Attributes
+    ----------
+    costs : array of float16 of shape (n_sources, rows, columns)
+        What it would cost to take a cell from each source.
+    labels : array of int of shape (rows, columns)
+        The source with the lowest cost.
+    confidence : array of float32 of shape (rows, columns)
+        How much the evidence had to say, from 0 to 1.
+    """
+
+    costs: Volume
+    labels: npt.NDArray[np.intp]
+    confidence: Grey
+
+    def preference(self, number: int) -> Grey:
+        """Return how near a source is to the best one, from 0 to 1, for each cell."""
+        lowest = np.take_along_axis(self.costs, self.labels[None], 0)[0].astype(np.float32)
+        found: Grey = np.exp((lowest - self.costs[number]) / np.float32(INDIFFERENT))
+        return found
+
+    def depth(self) -> Grey:
+        """Return the mean label of each cell, weighted by :meth:`preference`."""
+        total, weights = np.zeros(self.labels.shape, np.float32), np.zeros(self.labels.shape, np.float32)
+        for number in range(len(self.costs)):
+            near = self.preference(number)
+            total += near * number
+            weights += near
+        return total / weights
+
+
+def decide(energy: Volume, brightness: Volume, covered: list[Grey | None], noise: float, smoothness: float) -> Decision:
+    """Decide about all cells, given the focus energy and the brightness of each source; `energy` is overwritten."""
+    cv2 = opencv()
+    strongest = energy.max(axis=0).astype(np.float32)
+    nearby = cv2.dilate(strongest, np.ones((HALO_REACH, HALO_REACH), np.uint8))
+    nearby = cv2.GaussianBlur(nearby, (0, 0), HALO_REACH / 3)
+    floor = np.float32(NOISE_FLOOR * noise + ENERGY_FLOOR)
+    confidence = strongest / (strongest + floor + np.float32(HALO_SHARE) * nearby)
+    best = energy.argmax(axis=0)
+    guide = np.take_along_axis(brightness, best[None], 0)[0].astype(np.float32)
+    for number, reached in enumerate(covered):
+        share = energy[number].astype(np.float32) / np.maximum(strongest, 1e-9)
+        cost = confidence * (1 - share)
+        if reached is not None:
+            cost += np.float32(UNCOVERED) * (1 - reached)
+        energy[number] = cost
+    costs = _spread(energy, guide, smoothness)
+    return Decision(costs, costs.argmin(axis=0), confidence)
+
+
+def _spread(costs: Volume, guide: Grey, smoothness: float) -> Volume:
+    """Return the costs summed up along rows and columns, in both directions."""
+    total = np.zeros_like(costs)
+    for axis in (0, 1):
+        near = np.moveaxis(costs, axis + 1, 1)
+        sums = np.moveaxis(total, axis + 1, 1)
+        steps = np.abs(np.diff(guide, axis=axis))
+        ease = np.maximum(np.exp(-np.moveaxis(steps, axis, 0) / np.float32(EDGE)), np.float32(CHEAPEST))
+        large = np.float32(LARGE_CHANGE * smoothness) * ease
+        small = np.minimum(np.float32(SMALL_CHANGE * smoothness), large)
+        _sweep(near, sums, small, large)
+        _sweep(near[:, ::-1], sums[:, ::-1], small[::-1], large[::-1])
+    for number in range(len(costs)):
+        total[number] -= 3 * costs[number]  # each of the four sweeps has counted it
+    return total
+
+
+def _sweep(costs: Volume, total: Volume, small: Grey, large: Grey) -> None:
+    """Add to `total` the costs of the best course from the first line to each line."""
+    course = costs[:, 0].astype(np.float32)
+    total[:, 0] += course
+    for line in range(1, costs.shape[1]):
+        lowest = course.min(axis=0)
+        best = np.minimum(course, lowest + large[line - 1])
+        np.minimum(best[1:], course[:-1] + small[line - 1], out=best[1:])
+        np.minimum(best[:-1], course[1:] + small[line - 1], out=best[:-1])
+        course = best
+        course -= lowest
+        course += costs[:, line]
+        total[:, line] += course
+
+
+def prior(decision: Decision, brightness: Volume, number: int, noise: float) -> Grey:
+    """Return the weight of a source in each cell, from 0 to 1, before detail is compared pixel by pixel.
+
+    It is large where the source is nearly as good as the best one, in the cell or near it, and agrees with the best one
+    in brightness: the halo of something out of focus does not agree. Pixel by pixel, detail then decides among the
+    candidates; near the edge of a thing in front that is often another source than that of the cell.
+    """
+    cv2 = opencv()
+    window = np.ones((REACH, REACH), np.uint8)
+    near = cv2.dilate(decision.preference(number), window)
+    taken = np.take_along_axis(brightness, decision.labels[None], 0)[0].astype(np.float32)
+    apart = brightness[number].astype(np.float32) - taken
+    tolerance = np.float32(AGREEMENT**2 + noise / 2)
+    found: Grey = near * np.exp(-apart * apart / (2 * tolerance))
+    np.maximum(found, cv2.dilate((decision.labels == number).astype(np.float32), window), out=found)
+    return found

@@ -1,0 +1,92 @@
+"""Very long stacks, in slabs: neighbouring pictures become one picture, and these are fused like any other stack.
+
+A slab is aligned with its own middle picture, which keeps its whole frame, so slabs have the size of the sources. Slabs
+lie on disk until they are fused. What is known of a slab's pictures is then carried over to the frame of the result.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..foundation.arrays import Array
+from . import _fusion_motion as motions
+from ._fusion_result import FusedSource, Fusion, Labels, Matrix
+
+MOST_AT_ONCE = 100  # pictures that are fused without slabs: more would need much memory
+USUAL = 50  # pictures of a slab if there are more
+
+
+def slab_size(n_sources: int, wanted: int | None) -> int | None:
+    """Return the number of pictures of a slab; None if the stack is fused at once."""
+    if wanted is None:
+        return USUAL if n_sources > MOST_AT_ONCE else None
+    return wanted if n_sources > wanted else None
+
+
+def split(n_sources: int, size: int) -> list[range]:
+    """Return the numbers of the pictures of each slab; slabs are about equally long, and none has a single picture."""
+    n_slabs = max(1, min(-(-n_sources // size), n_sources // 2))
+    ends = np.linspace(0, n_sources, n_slabs + 1).round().astype(int)
+    return [range(first, last) for first, last in pairwise(ends.tolist())]
+
+
+def fuse_slabs(
+    images: Sequence[Any],
+    size: int,
+    fuse_slab: Callable[[Sequence[Any], int], Fusion],
+    fuse_all: Callable[[Sequence[Array]], Fusion],
+) -> Fusion:
+    """Fuse slabs, by a function that gets the pictures and the number of those before, and then the results."""
+    slabs = split(len(images), size)
+    fused: list[Fusion] = []
+    with tempfile.TemporaryDirectory(prefix="coupledict-slabs-") as folder:
+        files = [Path(folder) / f"{number}.npy" for number in range(len(slabs))]
+        for numbers, file in zip(slabs, files, strict=True):
+            slab = fuse_slab([images[number] for number in numbers], numbers[0])
+            np.save(file, slab.image)
+            fused.append(replace(slab, image=np.empty(0), depth=np.empty(0, np.float32)))
+        whole = fuse_all([np.load(file, mmap_mode="r") for file in files])
+    decision, depth = _decisions(whole, fused, slabs)
+    sources = [
+        _in_result(source, slab.sources, number, whole.sources[place])
+        for place, slab in enumerate(fused)
+        for number, source in enumerate(slab.sources)
+    ]
+    shares = np.bincount(decision.ravel(), minlength=len(images)) / decision.size
+    sources = [replace(source, share=float(share)) for source, share in zip(sources, shares, strict=True)]
+    reference = slabs[whole.reference][fused[whole.reference].reference]
+    return Fusion(whole.image, decision, depth, reference, whole.box, sources)
+
+
+def _decisions(whole: Fusion, slabs: list[Fusion], numbers: list[range]) -> tuple[Labels, Any]:
+    """Return the picture that each pixel is from: that of the slab that it is from."""
+    n_sources = numbers[-1].stop
+    shape = whole.decision.shape
+    decision: Labels = np.zeros(shape, np.uint8) if n_sources <= 256 else np.zeros(shape, np.uint16)
+    top, left = whole.box[:2]
+    origin = np.array([[1.0, 0, left], [0, 1, top], [0, 0, 1]])
+    for place, (slab, own) in enumerate(zip(slabs, numbers, strict=True)):
+        move: Matrix = whole.sources[place].matrix @ origin
+        moved = motions.warp(slab.decision, move, (shape[0], shape[1]), kernel="nearest")
+        here = whole.decision == place
+        decision[here] = moved[here].astype(decision.dtype) + own[0]
+    middles = np.array([own[0] + (len(own) - 1) / 2 for own in numbers])
+    depth = np.interp(whole.depth, np.arange(len(numbers)), middles).astype(np.float32)
+    return decision, depth
+
+
+def _in_result(source: FusedSource, others: list[FusedSource], number: int, slab: FusedSource) -> FusedSource:
+    """Return what was done to a picture of a slab, as seen from the result."""
+    aligned = source.aligned or slab.aligned
+    matrix = source.matrix @ slab.matrix
+    matrix = matrix / matrix[2, 2]
+    note = source.note or (slab.note.replace("It was", "Its slab was") if number == len(others) // 2 else "")
+    moved = max(source.shift, slab.shift) if aligned else 0.0
+    return replace(source, aligned=aligned, matrix=matrix, gain=source.gain * slab.gain, note=note, shift=moved)
