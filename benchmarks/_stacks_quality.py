@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ def collect(plan: Plan, rivals: dict[str, Fuse], motion: str, noise: float) -> R
         kind = stack.settings["kind"]
         fusion, whole = fuse_ours(stack, plan.threads)
         results.setdefault((PLAIN, kind), []).append(score_fusion(stack, fusion, whole))
-        results.setdefault((OURS, kind), []).append(score_picture(stack, whole.image))
+        ours = replace(score_picture(stack, fusion.image), full=score_picture(stack, whole.image).full)
+        results.setdefault((OURS, kind), []).append(ours)
         results.setdefault((CEILING, kind), []).append(score_picture(stack, true_fusion(stack)))
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, f"{index:03d}.png") for index in range(len(stack.sources))]

@@ -145,28 +145,37 @@ def score_picture(stack: Stack, image: Image) -> Score:
 
 
 def to_truth(stack: Stack, image: Image) -> Matrix:
-    """Return the affine matrix from positions in the picture to positions in the truth, by ECC.
+    """Return the affine matrix from positions in the picture to positions in the truth, by ECC from coarse to fine.
 
-    It starts from the frame of the source that fits best. Where ECC does not converge, that one is kept; where the
-    picture fits as it is, nothing is moved, so that an aligned picture has no error of alignment.
+    It starts from the frame of each source, shifted by half of what was cropped, and ends with what fits best. Where a
+    picture fits as it is, it stays there, so that one in the reference's frame has no error of this alignment.
     """
-    goal = _grey(image)
-    start = min(
-        (np.linalg.inv(matrix) for matrix in stack.matrices),
-        key=lambda matrix: _misfit(goal, stack.truth, matrix),
+    goal, truth = _grey(image), _grey(stack.truth)
+    cropped = np.eye(3)
+    cropped[:2, 2] = [(b - a) / 2 for a, b in zip(image.shape[1::-1], stack.truth.shape[1::-1], strict=True)]
+    starts = [np.linalg.inv(matrix) @ cropped for matrix in stack.matrices]
+    best = min(starts, key=lambda matrix: _misfit(goal, truth, matrix))
+    found = best
+    for scale in (4, 2, 1):
+        found = _refined(goal, truth, found, scale)
+    return min((best, found), key=lambda matrix: _misfit(goal, truth, matrix))
+
+
+def _refined(goal: Float, truth: Float, matrix: Matrix, scale: int) -> Matrix:
+    """Return a matrix that ECC found at a scale, or the same one where it does not converge."""
+    small = np.diag([1 / scale, 1 / scale, 1.0])
+    small[:2, 2] = (1 / scale - 1) / 2  # centres of pixels
+    one, other = (
+        cv2.resize(grey, None, fx=1 / scale, fy=1 / scale, interpolation=cv2.INTER_AREA) for grey in (goal, truth)
     )
-    found = start[:2].astype(np.float32)
+    start = (small @ matrix @ np.linalg.inv(small))[:2].astype(np.float32)
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-7)
-    best = start
     try:
-        _, found = cv2.findTransformECC(
-            goal, _grey(stack.truth), found, cv2.MOTION_AFFINE, criteria, np.full(goal.shape, 255, np.uint8), 5
-        )
-        refined = np.vstack([found, [0, 0, 1]]).astype(np.float64)
-        best = min((start, refined), key=lambda matrix: _misfit(goal, stack.truth, matrix))
+        mask = np.full(other.shape, 255, np.uint8)
+        _, found = cv2.findTransformECC(one, other, start, cv2.MOTION_AFFINE, criteria, mask, 5)
     except cv2.error:
-        pass
-    return best
+        return matrix
+    return np.linalg.inv(small) @ np.vstack([found, [0, 0, 1]]).astype(np.float64) @ small
 
 
 def _grey(image: Image) -> Float:
@@ -174,10 +183,10 @@ def _grey(image: Image) -> Float:
     return grey
 
 
-def _misfit(goal: Float, truth: Image, matrix: Matrix) -> float:
-    grey = _grey(truth)
-    warped = _warp(grey, matrix, goal.shape, 3)
-    inside = _warp(np.ones_like(grey), matrix, goal.shape, 0) > 0.5
+def _misfit(goal: Float, truth: Float, matrix: Matrix) -> float:
+    """Return the mean squared difference of brightness, where both are known."""
+    warped = _warp(truth, matrix, goal.shape, 3)
+    inside = _warp(np.ones_like(truth), matrix, goal.shape, 0) > 0.5
     if inside.sum() < 0.25 * goal.size:
         return float("inf")
     return float(np.mean(np.square(goal - warped)[inside]))
