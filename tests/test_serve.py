@@ -450,7 +450,7 @@ def gate(monkeypatch):
 @pytest.mark.parametrize(
     ("task", "options", "phases"),
     [
-        ("fuse", {}, {"Comparing the pictures"}),
+        ("fuse", {}, {"Fusing the pictures"}),
         ("enlarge", {"scale": "2"}, {"Enlarging the picture"}),
     ],
 )

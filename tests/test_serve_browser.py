@@ -87,6 +87,12 @@ def drop(page, *files):
     assert "over" not in place.get_attribute("class")
 
 
+def choose(page, *files):
+    """Choose files from a folder, as it were."""
+    given = [{"name": name, "mimeType": "image/png", "buffer": data} for name, data in files]
+    page.locator("#fuse input[type=file]").set_input_files(given)
+
+
 def fuse(page, *files):
     drop(page, *files)
     fuse_button(page).click()
@@ -241,9 +247,9 @@ def test_a_stack_is_gathered_and_put_in_order_before_it_is_fused(open_page, rng)
 
 def test_a_file_is_not_taken_twice(open_page, rng):
     page = open_page()
-    near, far = ({"name": name, "mimeType": "image/png", "buffer": data} for name, data in files_of(stack(rng)))
-    for files in ([near], [near, far]):
-        page.locator("#fuse input[type=file]").set_input_files(files)
+    near, far = files_of(stack(rng))
+    choose(page, near)
+    choose(page, near, far)
     first = names(page)
     page.evaluate(
         """() => {
@@ -344,7 +350,7 @@ def test_what_was_done_to_a_source_is_told(open_page, rng):
     assert page.locator("#fuse .remark").inner_text() == f"far.png: {note}"
     sources = page.locator(".shares li").all_inner_texts()
     assert note in sources[0]
-    assert "Moved by up to 12.3 pixels to fit the others." in sources[1]
+    assert "Moved by up to 12.3 pixels." in sources[1]
     assert f"Of 60 {TIMES} 44 pixels, what all pictures show is kept." in page.locator("#fuse .note").inner_text()
 
 
@@ -436,7 +442,7 @@ def test_work_is_told_of_queued_and_cancelled(open_page, rng):
     large, small = long_work(rng), files_of(stack(rng))
     first, second = open_page(expected="jobs/|about:blank"), open_page()
     fuse(first, *large)
-    until(first, f"() => {PROGRESS} > 0.05 && {STATUS} === 'Comparing the pictures …'")
+    until(first, f"() => {PROGRESS} > 0.05 && {STATUS} === 'Fusing the pictures …'")
     until(first, f"() => /^\\d+ %/.test({FIGURES})")
     assert first.locator("#fuse .sample").is_disabled()
     assert fuse_button(first).is_disabled()
@@ -462,7 +468,7 @@ def test_a_reload_loses_neither_the_work_nor_its_result(open_page, rng):
     before = page.evaluate(job)
     for _ in range(2):
         page.reload()
-        until(page, f"() => {PROGRESS} > 0.05 && {STATUS} === 'Comparing the pictures …'")
+        until(page, f"() => {PROGRESS} > 0.05 && {STATUS} === 'Fusing the pictures …'")
     assert page.evaluate(job) == before
     page.get_by_role("button", name="Cancel").click()
     until(page, f"() => {STATUS} === 'Cancelled.'")
@@ -563,7 +569,7 @@ LARGE = np.array([900, 1500, 3])
 def test_the_pixels_are_seen_at_100_percent(open_page, rng, ratio):
     page = open_page(device_scale_factor=ratio)
     sources = stack(rng, tuple(LARGE * [ratio, ratio, 1]))
-    drop(page, *files_of(sources, ("0.png", "1.png")))
+    choose(page, *files_of(sources, ("0.png", "1.png")))
     page.get_by_label("Align the pictures").uncheck()
     fuse_button(page).click()
     page.wait_for_selector("#fuse .compare")

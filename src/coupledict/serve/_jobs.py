@@ -31,7 +31,7 @@ MOST_WAITING = 8
 MOST_KEPT = 8
 MOST_KEPT_BYTES = 1 << 30
 SENT = "sent"  # where a job's folder has the files that were sent, apart from those for the page
-GRACE = 5.0  # seconds that a job goes on unwatched; it then ends within a few more
+GRACE = 4.0  # seconds that a job goes on unwatched; it then ends within a few more
 #: Errors that the user of the page can fix. Any other is a bug, and its traceback is printed in the terminal.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
@@ -167,7 +167,7 @@ class Jobs:
         Parent of the folders of the jobs.
     most_sent : float, default=inf
         Bytes of the files of all jobs that are not over; one job may have as many as it likes.
-    grace : float, default=5
+    grace : float, default=4
         Seconds that a job goes on unwatched.
     """
 

@@ -27,8 +27,7 @@ Pixels = npt.NDArray[Any]
 READING, WRITING = "Reading the files", "Writing the result"
 #: Names of the estimators' stages on the page.
 PHASES = {
-    "aligning": "Aligning the pictures",
-    "fusing": "Comparing the pictures",
+    "fusing": "Fusing the pictures",
     "upscaling": "Enlarging the picture",
 }
 WORKED = 0.96  # share of a job that is done when the estimator is; the rest is writing

@@ -59,7 +59,7 @@ function saving(job, shown) {
 function source(told) {
   const swatch = element("i", { "aria-hidden": "true" });
   swatch.style.background = told.colour;
-  const moved = told.moved > LEAST_MOVED ? `Moved by up to ${told.moved.toFixed(1)} pixels to fit the others.` : "";
+  const moved = told.moved > LEAST_MOVED ? `Moved by up to ${told.moved.toFixed(1)} pixels.` : "";
   const remarks = [moved, told.note].filter(Boolean).join(" ");
   return element("li", {}, swatch,
     element("span", {}, told.label, remarks ? element("small", {}, remarks) : null),
