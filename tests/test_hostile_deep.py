@@ -100,6 +100,15 @@ def test_lzw_directories_that_lie(tmp_path, tag, value, words):
     unreadable(file, words)
 
 
+def test_lzw_tiles_with_much_beyond_the_picture(tmp_path, monkeypatch):
+    """Neither the picture nor a tile has too many pixels, but all tiles together have."""
+    file = lzw_tiff(tmp_path / "a.tif", RNG.integers(0, 65536, (9, 21), np.uint16), tile=16)
+    monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "512")
+    assert read_image(file).pixels.shape == (9, 21)
+    monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "511")
+    unreadable(file, "32 x 16 pixels are more than the limit")
+
+
 def test_lzw_that_breaks_off(tmp_path):
     file = lzw_tiff(tmp_path / "a.tif", RNG.integers(0, 65536, (9, 13, 3), np.uint16), rows=1, predictor=2)
     with tifffile.TiffFile(file, mode="r+b") as opened:

@@ -1,6 +1,7 @@
 import os
 import stat
 import sys
+from pathlib import Path
 
 import media
 import numpy as np
@@ -72,6 +73,9 @@ def test_a_transparent_colour_of_sixteen_bits(tmp_path):
     expected = np.full((9, 13), 65535)
     expected[2, 3] = 0
     np.testing.assert_array_equal(found[..., 3], expected)
+    contents = deep_png(pixels, 2)
+    (tmp_path / "late.png").write_bytes(contents[:-12] + name + contents[-12:])  # behind the pixels it does not count
+    np.testing.assert_array_equal(read_image(tmp_path / "late.png").pixels, pixels)
 
 
 def test_what_is_written_with_sixteen_bits_is_right_for_others(tmp_path):
@@ -171,11 +175,13 @@ def test_headers_are_read_without_pixels(tmp_path, monkeypatch):
     write_image(tmp_path / "a.tif", Picture(deep))
     write_image(tmp_path / "b.png", Picture(COLOUR))
     write_image(tmp_path / "a.jpg", Picture(COLOUR))
-    monkeypatch.setattr(ImageFile.ImageFile, "load", None)
+    loaded = []
+    monkeypatch.setattr(ImageFile.ImageFile, "load", loaded.append)
     monkeypatch.setattr(tifffile.TiffPage, "asarray", None)
     monkeypatch.setitem(sys.modules, "cv2", None)
     for name, bits in (("a.png", 16), ("a.tif", 16), ("b.png", 8), ("a.jpg", 8)):
         assert str(read_about(tmp_path / name)) == f"13 x 9 pixels of {bits}-bit colour"
+    assert loaded == []
 
 
 def test_good_jpeg_keeps_the_resolution_of_colour(tmp_path):
@@ -236,6 +242,17 @@ def test_files_that_are_no_images_are_told_so(tmp_path):
         read_image(tmp_path / "nothing.png")
     with pytest.raises(FileNotFoundError, match="found none"):
         read_image(tmp_path)
+
+
+def test_files_that_may_not_be_read_are_told_so(tmp_path, monkeypatch):
+    Image.fromarray(GREY).save(tmp_path / "a.png")
+
+    def forbid(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", forbid)
+    with pytest.raises(PermissionError, match=r"a\.png' could not be read: its rights do not allow it; change them\."):
+        read_image(tmp_path / "a.png")
 
 
 def test_frames_pages_and_float_pixels_are_refused(tmp_path):

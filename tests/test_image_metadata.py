@@ -149,6 +149,20 @@ def test_a_block_behind_the_pixels_of_png(tmp_path):
     assert b"90 mm macro" in found.exif
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_adobe_rgb_without_a_profile_is_still_told(tmp_path, name):
+    """Cameras tell it by the letters R03 in a directory of its own."""
+    exif = Image.Exif()
+    exif[MAKE] = "Maker"
+    exif.get_ifd(EXPOSURE_IFD)[0xA001] = 65535
+    exif.get_ifd(EXPOSURE_IFD)[0xA005] = {1: "R03", 2: b"0100"}
+    write_image(tmp_path / name, Picture(pixels(name), None, read_image(write(tmp_path / "s.jpg", exif)).exif))
+    with Image.open(tmp_path / name) as image:
+        found = image.getexif()
+        assert found.get_ifd(EXPOSURE_IFD)[0xA001] == 65535
+        assert dict(found.get_ifd(0xA005)) == {1: "R03", 2: b"0100"}
+
+
 def test_the_small_preview_is_left_behind(tmp_path):
     small = io.BytesIO()
     Image.fromarray(COLOUR[::2, ::2]).save(small, "JPEG")

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -50,7 +50,7 @@ class Format(enum.StrEnum):
     TIF = "tif"
 
 
-REGISTER: dict[Register, bool | str] = {Register.AUTO: "auto", Register.ALWAYS: True, Register.NEVER: False}
+REGISTER: dict[Register, bool | Literal["auto"]] = {Register.AUTO: "auto", Register.ALWAYS: True, Register.NEVER: False}
 LEAST_GAIN = 0.002  # change of brightness that is worth a word
 
 

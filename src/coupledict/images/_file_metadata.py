@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-SOFTWARE, EXIF_IFD, GPS_IFD = 0x0131, 0x8769, 0x8825
+SOFTWARE, EXIF_IFD, GPS_IFD, RULES_IFD = 0x0131, 0x8769, 0x8825, 0xA005
 COLOUR_SPACE, PIXELS_WIDE, PIXELS_HIGH = 0xA001, 0xA002, 0xA003
 #: Tags of the first directory that are kept: description, maker, model, resolution, software, date, author, computer,
 #: rating, copyright, and what file managers call title, comment, author, keywords and subject.
@@ -27,11 +27,12 @@ MAIN_TAGS = frozenset(
     | set(range(0x9C9B, 0x9CA0))
 )
 #: Ranges of the directory about the exposure that are kept, and tags in them that are not: tables in a byte order of
-#: their own, maker notes, the pointer to another directory, the unique name of the source.
+#: their own, maker notes, pointers to other directories, the unique name of the source.
 EXPOSURE_RANGES = ((0x829A, 0x829D), (0x8822, 0x8835), (0x9000, 0x9292), (0xA000, 0xA43F), (0xA500, 0xA500))
 EXPOSURE_DROPPED = frozenset({0x8825, 0x8828, 0x927C, 0xA005, 0xA20C, 0xA302, 0xA40B, 0xA420})
 EXPOSURE_TAGS = frozenset(tag for first, last in EXPOSURE_RANGES for tag in range(first, last + 1)) - EXPOSURE_DROPPED
 GPS_TAGS = frozenset(range(0x20))
+RULES_TAGS = frozenset({1, 2})  # "R03" in the first is how cameras tell Adobe RGB without a profile
 #: Bytes of a value of each TIFF type, and of the numbers in it, which are swapped in a file of the other byte order.
 TYPES = {1: (1, 1), 2: (1, 1), 3: (2, 2), 4: (4, 4), 5: (8, 4), 6: (1, 1), 7: (1, 1), 8: (2, 2), 9: (4, 4)}
 TYPES |= {10: (8, 4), 11: (4, 4), 12: (8, 8)}
@@ -66,10 +67,11 @@ Directory = dict[int, Value]
 
 @dataclass
 class Exif:
-    """The directories of a block: the main one, the one about the exposure, the one about the position."""
+    """The directories of a block: the main one, and those about the exposure, rules of colour and the position."""
 
     main: Directory = field(default_factory=dict)
     exposure: Directory = field(default_factory=dict)
+    rules: Directory = field(default_factory=dict)
     position: Directory = field(default_factory=dict)
 
 
@@ -91,8 +93,9 @@ def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb
         if source is None or source.seek(0, io.SEEK_END) < 8:
             return None
         exif = (_parse_cr3 if _is_cr3(source) else _parse)(source, keep_gps=keep_gps)
-        if srgb and exif.exposure:
-            exif.exposure[COLOUR_SPACE] = _short(1)
+        if srgb:
+            exif.rules.clear()
+            exif.exposure |= {COLOUR_SPACE: _short(1)} if exif.exposure else {}
         return build_block(exif) if exif.main or exif.exposure or exif.position else None
     except Exception:  # whatever a damaged block leads to, the picture is worth more than its description
         return None
@@ -109,21 +112,23 @@ def sized_block(block: bytes, height: int, width: int, software: str) -> Exif:
 
 def build_block(exif: Exif) -> bytes:
     """Return the bytes of an EXIF block, little-endian, without the word "Exif" before it."""
-    main = dict(exif.main)
-    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
-        if directory:
-            main[tag] = _long(0)
     start = 8
-    after = start + len(build_directory(main, 0))
-    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
+    _, pointers = build_inner(exif, 0)
+    inner, pointers = build_inner(exif, start + len(build_directory(exif.main | pointers, 0)))
+    return b"II*\0" + struct.pack("<I", start) + build_directory(exif.main | pointers, start) + inner
+
+
+def build_inner(exif: Exif, start: int) -> tuple[bytes, Directory]:
+    """Return all directories but the main one, to be put at `start`, which is even, and what points to them."""
+    inner, exposure, pointers = b"", dict(exif.exposure), Directory()
+    if exif.rules:
+        exposure[RULES_IFD] = _long(start)
+        inner += build_directory(exif.rules, start)
+    for tag, directory in ((EXIF_IFD, exposure), (GPS_IFD, exif.position)):
         if directory:
-            main[tag] = _long(after)
-            after += len(build_directory(directory, 0))
-    block = b"II*\0" + struct.pack("<I", start) + build_directory(main, start)
-    for directory in (exif.exposure, exif.position):
-        if directory:
-            block += build_directory(directory, len(block))
-    return block
+            pointers[tag] = _long(start + len(inner))
+            inner += build_directory(directory, start + len(inner))
+    return inner, pointers
 
 
 def build_directory(directory: Directory, start: int) -> bytes:
@@ -147,7 +152,11 @@ def _parse(file: IO[bytes], *, keep_gps: bool) -> Exif:
     room = _keep(exif.main, {tag: value for tag, value in main.items() if tag not in pointers}, room)
     inner = main.get(EXIF_IFD, _short(0)).first()
     if inner:
-        room = _keep(exif.exposure, dict(_entries(file, order, inner, EXPOSURE_TAGS)), room)
+        exposure = dict(_entries(file, order, inner, EXPOSURE_TAGS | {RULES_IFD}))
+        rules = exposure.pop(RULES_IFD, _short(0)).first()
+        room = _keep(exif.exposure, exposure, room)
+        if rules:
+            room = _keep(exif.rules, dict(_entries(file, order, rules, RULES_TAGS)), room)
     inner = main.get(GPS_IFD, _short(0)).first()
     if inner and keep_gps:
         _keep(exif.position, dict(_entries(file, order, inner, GPS_TAGS)), room)

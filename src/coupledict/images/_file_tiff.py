@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_tifffile
-from ._file_metadata import EXIF_IFD, GPS_IFD, LONG, SHORT, Exif, Value, build_directory
+from ._file_metadata import LONG, SHORT, Exif, Value, build_directory, build_inner
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 ZLIB, LZW = (8, 32946), 5
@@ -198,13 +198,10 @@ def _add_exif(file: io.BytesIO, exif: Exif) -> None:
         places = range(start + 2, start + 2 + 12 * count, 12)
         entries = {struct.unpack_from("<H", view, place)[0]: bytes(view[place : place + 12]) for place in places}
         end = len(view)
-    added = dict(exif.main)
+    inner, pointers = build_inner(exif, end + end % 2)
     file.seek(end + end % 2)
-    for tag, directory in ((EXIF_IFD, exif.exposure), (GPS_IFD, exif.position)):
-        if directory:
-            added[tag] = Value(LONG, struct.pack("<I", file.tell()))
-            file.write(build_directory(directory, file.tell()))
-    for tag, value in added.items():
+    file.write(inner)
+    for tag, value in (exif.main | pointers).items():
         kept = value.contents
         if len(kept) > 4:
             kept = struct.pack("<I", file.tell())

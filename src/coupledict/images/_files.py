@@ -134,6 +134,8 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield file
     except ImportError:
         raise
+    except PermissionError as error:
+        raise PermissionError(f"'{file}' could not be read: its rights do not allow it; change them.") from error
     except MemoryError as error:
         raise OSError(f"'{file}' could not be read: there is not enough memory for its pixels.") from error
     except TooManyPixelsError as error:
