@@ -354,13 +354,13 @@ def test_the_estimator_has_these_parameters():
 def test_what_was_done_to_each_picture_is_said(engine, tmp_path):
     save(tmp_path / "stack", "1.png", "2.png", "3.png")
     engine.shifts, engine.gains, engine.cut = (3.14, 0.0, 0.0), (1.0, 1.0, 0.951), 2
-    engine.notes = ("", "", "could not be aligned: it is blank.")
+    engine.notes = ("", "", "It could not be aligned.")
     done = good(call("fuse", tmp_path / "stack", "-o", tmp_path / "out.png"))
     folder = tmp_path / "stack"
     assert done.stdout.splitlines() == [
         f" 33.3% of the pixels are from {folder}/1.png, moved by up to 3.1 pixels",
         f" 33.3% of the pixels are from {folder}/2.png",
-        f" 33.3% of the pixels are from {folder}/3.png, brightness times 0.951 (could not be aligned: it is blank)",
+        f" 33.3% of the pixels are from {folder}/3.png, brightness times 0.951. It could not be aligned.",
         f"Aligned 1 of 3 pictures with {folder}/2.png.",
         "Kept what all pictures cover, 14 x 8 of 16 x 12 pixels; cut are 2 left, 2 above, 0 right, 2 below.",
         f"Wrote {tmp_path}/out.png.",
@@ -374,7 +374,7 @@ def test_what_was_done_to_each_picture_is_said(engine, tmp_path):
         "shift": 0.0,
         "gain": 0.951,
         "correlation": [0.5, 1.0],
-        "note": "could not be aligned: it is blank.",
+        "note": "It could not be aligned.",
     }
     assert (found["reference"], found["box"]) == (f"{folder}/2.png", [2, 2, 10, 16])
     assert (found["width"], found["height"], found["reference_width"], found["reference_height"]) == (14, 8, 16, 12)

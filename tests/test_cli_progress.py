@@ -52,6 +52,15 @@ def test_longer_work_shows_life_and_the_time_left(clock):
     ]
 
 
+def test_lines_do_not_crowd(clock):
+    """Work that goes fast after a slow beginning."""
+    told = []
+    lines = Lines("", told.append, clock)
+    work(clock, lines, 9.9, 1, "learning")
+    work(clock, lines, 5, 100)
+    assert told == ["fusing: 10 % in 10 s, about 4 s left", "fusing: 71 % in 13 s, about 1 s left"]
+
+
 def test_long_work_is_never_silent_for_long(clock):
     told = []
     work(clock, Lines("flower (2 of 3)", told.append, clock), 7200, 7200)

@@ -272,7 +272,7 @@ def _describe(report: dict[str, Any]) -> list[str]:
         if abs(source["gain"] - 1) >= LEAST_GAIN:
             line += f", brightness times {source['gain']:.3f}"
         if source["note"]:
-            line += f" ({source['note'].rstrip('.')})"
+            line += f". {source['note']}"
         lines.append(line)
     moved = sum(source["aligned"] for source in report["sources"])
     if moved:

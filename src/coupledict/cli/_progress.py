@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..foundation.progress import Callback, Progress
 
 FIRST_LINE = 10.0  # seconds until the first line: shorter work needs none
-LONGEST_SILENCE = 60.0  # seconds after which a line comes in any case
+SHORTEST_SILENCE, LONGEST_SILENCE = 3.0, 60.0  # seconds before which no line comes, and after which one does
 STEPS = 10  # lines of a stage, unless it takes so long that there is silence between them
 
 
@@ -65,7 +65,7 @@ class Lines:
         self._heard = now
         step = int(STEPS * progress.share)
         silent = now - self._last
-        if now - self._began < FIRST_LINE or (step <= self._step and silent < LONGEST_SILENCE):
+        if now - self._began < FIRST_LINE or silent < (SHORTEST_SILENCE if step > self._step else LONGEST_SILENCE):
             return
         self._step, self._last = step, now
         line = f"{progress.stage}: " + self._describe(progress, now)
