@@ -97,7 +97,7 @@ def fuse(
     register: Annotated[
         Register,
         typer.Option(
-            help="Align the pictures: where it helps (auto), whenever it can be done (always), or not at all (never)."
+            help="Align the pictures: those that do not fit already (auto), all that can be (always), or none (never)."
         ),
     ] = Register.AUTO,
     motion: Annotated[Motion, typer.Option(help="How a picture may be moved to fit the next.")] = Motion.AFFINE,
@@ -105,7 +105,7 @@ def fuse(
         bool, typer.Option("--keep-size", help="Keep the margins, which not all pictures cover after alignment.")
     ] = False,
     slab: Annotated[
-        int | None, typer.Option(help="Fuse a long stack in groups of so many pictures, then the results.", min=2)
+        int | None, typer.Option(help="Fuse groups of so many pictures, then the results; for very long stacks.", min=2)
     ] = None,
     keep_gps: Annotated[
         bool, typer.Option("--keep-gps", help="Keep the position in the EXIF data; it is removed otherwise.")
