@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from _stacks_drawing import cv2
 from _stacks_rivals import Fuse, ecc_matrices, write
 from _stacks_scenes import ATTAINABLE, KINDS, MOTIONS, OCCLUDED, Stack, scenes
 from _stacks_scores import Score, _warp, corner_error, score_fusion, score_picture
 from _timing import table
 
 from coupledict.images import MultiFocusFusion
+from coupledict.images._fusion_focus import CELL, FocusMeasure, cell_shape
 
 OURS = "coupledict"
 PLAIN = "coupledict, as it is"  # in the reference's frame, as the caller gets it
@@ -198,34 +199,61 @@ def alignment(plan: Plan, noises: Sequence[float]) -> None:
     print(table(heads, rows), end="\n\n", flush=True)
 
 
-def measures() -> dict[str, Callable[[], Any]]:
-    """Return the engine with each of its measures of focus; it names them in ``_fusion_focus.MEASURES``."""
-    from coupledict.images import _fusion_focus
+class _Energy(FocusMeasure):
+    """The energy of the Laplacian on the same grid, scales and weights as the dictionary's measure, less the noise."""
 
-    names: Sequence[str] = getattr(_fusion_focus, "MEASURES", ())
+    less_noise = True
 
-    def engine(name: str) -> Any:
-        fusion = MultiFocusFusion(register=False)
-        fusion._measure = name
-        return fusion
+    def _measure_scale(self, values: Any, tolerance: float) -> Any:
+        rows, columns = cell_shape(values.shape)
+        framed = cv2.copyMakeBorder(values, 0, CELL * rows - len(values), 0, 0, cv2.BORDER_REFLECT_101)
+        framed = cv2.copyMakeBorder(framed, 0, 0, 0, CELL * columns - values.shape[1], cv2.BORDER_REFLECT_101)
+        energy = cv2.boxFilter(framed**2, -1, (self._side, self._side))[CELL // 2 :: CELL, CELL // 2 :: CELL]
+        return np.maximum(energy - tolerance, 0) if self.less_noise else energy
 
-    return {name: partial(engine, name) for name in names}
+
+class _PlainEnergy(_Energy):
+    """The same without a word about noise."""
+
+    less_noise = False
+
+
+class _Ablated(MultiFocusFusion):
+    """The engine with another measure of focus, all else being equal."""
+
+    measured_by: ClassVar[type[FocusMeasure]]
+
+    def _focus_measure(self) -> FocusMeasure:
+        return self.measured_by(self._dictionary(), self.n_scales)
+
+
+class _ByEnergy(_Ablated):
+    measured_by = _Energy
+
+
+class _ByPlainEnergy(_Ablated):
+    measured_by = _PlainEnergy
+
+
+MEASURES: dict[str, type[MultiFocusFusion]] = {
+    "coupled dictionary": MultiFocusFusion,
+    "Laplacian, less noise": _ByEnergy,
+    "Laplacian": _ByPlainEnergy,
+}
 
 
 def ablation(plan: Plan, noises: Sequence[float]) -> None:
-    """Print what the dictionary adds to simpler measures of focus, all else being equal."""
-    engines = measures()
-    if not engines:
-        print("Ablation: left out, as the engine has one measure of focus only.\n")
-        return
-    rows: dict[str, list[str]] = {name: [name] for name in engines}
-    heads = ["aligned: PSNR / wrong pixels in %"]
+    """Print what the dictionary adds to the energy of the Laplacian, all else being equal."""
+    rows: dict[str, list[str]] = {name: [name] for name in MEASURES}
     for noise in noises:
-        heads.append(f"noise {noise:g}")
-        stacks = list(plan.stacks(noise=noise))
-        for name, make in engines.items():
-            print(f"fusing by {name}, noise {noise:g}", file=sys.stderr, flush=True)
-            scores = [score_fusion(stack, make().fuse(stack.sources)) for stack in stacks]
-            wrong = 100 * np.mean([score.wrong for score in scores])
-            rows[name].append(f"{np.mean([score.inside for score in scores]):.2f} / {wrong:.2f}")
+        scores: dict[str, list[Score]] = {name: [] for name in MEASURES}
+        for stack in plan.stacks(noise=noise):
+            print(f"ablation: {stack.name}, noise {noise:g}", file=sys.stderr, flush=True)
+            for name, engine in MEASURES.items():
+                fusion = engine(register=False, n_jobs=plan.threads).fuse(stack.sources)
+                scores[name].append(score_fusion(stack, fusion))
+        for name, own in scores.items():
+            wrong = 100 * np.mean([score.wrong for score in own])
+            rows[name].append(f"{np.mean([score.inside for score in own]):.2f} / {wrong:.2f}")
+    heads = ["aligned: PSNR / wrong pixels in %", *(f"noise {noise:g}" for noise in noises)]
     print(table(heads, list(rows.values())), end="\n\n", flush=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _stacks_drawing import Float, Image, cv2
 from _stacks_rivals import Fuse, read, write
-from _stacks_scenes import Float, Image, cv2
 from _timing import table
 
 from coupledict.experiments.sources import lytro_folder

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from _stacks_scenes import Float, Image, cv2
+from _stacks_drawing import Float, Image, cv2
 
 Fuse: TypeAlias = Callable[[Sequence[Path], bool], Image]
 

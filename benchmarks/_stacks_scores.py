@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from _stacks_scenes import Float, Image, Stack, cv2
+from _stacks_drawing import Float, Image, cv2
+from _stacks_scenes import Stack
 from numpy.typing import NDArray
 from scipy import ndimage
 

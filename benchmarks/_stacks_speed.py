@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 from _memory import levels
+from _stacks_drawing import Float, cv2
 from _stacks_rivals import Fuse, rivals, write
-from _stacks_scenes import Float, cv2
 from _timing import table
 
 REPEATS = 5

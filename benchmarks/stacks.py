@@ -24,10 +24,11 @@ import argparse
 import json
 from pathlib import Path
 
+from _stacks_drawing import cv2
 from _stacks_quality import Plan, ablation, alignment, halos, quality
 from _stacks_real import lytro, real
 from _stacks_rivals import rivals
-from _stacks_scenes import KINDS, cv2, photographs
+from _stacks_scenes import KINDS, photographs
 from _stacks_speed import child, speed
 
 from coupledict.experiments.sources import data_directory
