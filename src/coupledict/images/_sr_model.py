@@ -8,13 +8,14 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
 from ..coding.prepared import PreparedCoder
 from ..coding.rule import CodingRule
 from ..files.state import check_range
 from ..foundation.arrays import Array
-from ._sr_geometry import Geometry
+from ._sr_geometry import N_TURNS, Geometry
 
 PRODUCT_ROWS = (64, 8)  # rows per matrix product, tried in this order
 TRIED_ROWS = 16
@@ -94,12 +95,43 @@ class DetailPredictor:
         Threads that prepare the coder.
     """
 
+    n_layers = 1
+
     def __init__(
         self, model: Model, *, n_nonzero: int, n_patches: int, ensemble: bool = False, n_jobs: int = 1
     ) -> None:
         self.model, self._ensemble = model, ensemble
         rule = CodingRule(n_nonzero=1 if model.anchored else n_nonzero)
         self._coder = PreparedCoder([model.components], rule, model.components.dtype, n_patches, n_jobs=n_jobs)
+
+    @property
+    def geometry(self) -> Geometry:
+        """The geometry of the patches."""
+        return self.model.geometry
+
+    def pad(self, plane: Array) -> Array:
+        """Return the small image padded as in resizing."""
+        return self.geometry.pad(plane)
+
+    def patches(self, near: Array) -> Array:
+        """Return the detail of every patch of a padded piece of an image, (n_patches, side ** 2), in order of cells."""
+        model, geometry = self.model, self.geometry
+        turns = geometry.turns(near).ravel()
+        order = np.argsort(turns, kind="stable")
+        ends = np.searchsorted(turns[order], np.arange(N_TURNS + 1))
+        windows = sliding_window_view(near, (geometry.window, geometry.window))
+        i, j = np.divmod(order, windows.shape[1])
+        flat = windows[i, j].reshape(order.size, -1)
+        features: Array = np.empty((order.size, model.projection.shape[1]), near.dtype)
+        for turn in range(N_TURNS):
+            mine = slice(ends[turn], ends[turn + 1])
+            features[mine] = product(flat[mine], model.projections[turn])
+        details = self.predict(features)
+        patches: Array = np.empty((order.size, geometry.side**2), near.dtype)
+        for turn in range(N_TURNS):
+            mine = slice(ends[turn], ends[turn + 1])
+            patches[order[mine]] = product(details[mine], model.bases[turn])
+        return patches
 
     def predict(self, features: Array) -> Array:
         """Return the details of features, one patch per row."""

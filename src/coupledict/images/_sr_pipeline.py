@@ -9,22 +9,40 @@ from __future__ import annotations
 
 import itertools
 from contextlib import closing
+from typing import Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ..foundation.arrays import Array
 from ..foundation.progress import Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.ordered import in_order
 from ._resize import imresize
-from ._sr_geometry import N_TURNS
-from ._sr_model import DetailPredictor, product
+from ._sr_geometry import Geometry
+from ._sr_model import DetailPredictor
 
 TILE_PIXELS = 1 << 14  # of the small image; larger tiles do not fit the cache, smaller ones have more edge
 LEAST_TILE_PIXELS = 1 << 11  # less work than this is not worth a second thread
 TILE_COLUMNS = 512
 Tile = tuple[int, int, int, int]
+
+
+class PatchPredictor(Protocol):
+    """Predicts the patches of a small image; threads share it."""
+
+    @property
+    def geometry(self) -> Geometry:
+        """The geometry of the patches."""
+
+    @property
+    def n_layers(self) -> int:
+        """How many values there are for each pixel of a patch."""
+
+    def pad(self, plane: Array) -> Array:
+        """Return the small image with `radius` pixels on each side."""
+
+    def patches(self, near: Array) -> Array:
+        """Return every patch of a padded piece of the image, (n_patches, side ** 2 * n_layers), in order of cells."""
 
 
 def cut(n: int, most: int) -> list[tuple[int, int]]:
@@ -47,38 +65,47 @@ def predict_detail(predictor: DetailPredictor, plane: Array, *, n_jobs: int, met
 
     `meter` counts pixels of the small image.
     """
-    geometry = predictor.model.geometry
-    s = geometry.scale
-    padded = geometry.pad(plane - plane[0, 0])  # features ignore the level; without it, flat stays exactly flat
-    detail: Array = np.empty((plane.shape[0] * s, plane.shape[1] * s), plane.dtype)
+    # Features ignore the level; without it, flat stays exactly flat.
+    return predict_patches(predictor, plane - plane[0, 0], n_jobs=n_jobs, meter=meter)[:, :, 0]
+
+
+def predict_patches(predictor: PatchPredictor, plane: Array, *, n_jobs: int, meter: Meter) -> Array:
+    """Return the mean of all patches over each pixel of the large image, (rows, columns, n_layers).
+
+    A predictor may return several layers: values of each pixel of a patch that are averaged alike. `meter` counts
+    pixels of the small image.
+    """
+    s, rows, columns = predictor.geometry.scale, *plane.shape
+    padded = predictor.pad(plane)
+    out: Array = np.empty((rows * s, columns * s, predictor.n_layers), plane.dtype)
 
     def work(tile: Tile) -> int:
         top, bottom, left, right = tile
-        cells = tile_detail(predictor, padded, tile)
-        view = detail[top * s : bottom * s, left * s : right * s]
-        view.reshape(bottom - top, s, right - left, s)[...] = cells.swapaxes(1, 2)
+        cells = tile_cells(predictor, padded, tile)
+        view = out[top * s : bottom * s, left * s : right * s]
+        view.reshape(bottom - top, s, right - left, s, -1)[...] = cells.swapaxes(1, 2)
         return (bottom - top) * (right - left)
 
-    parts = tiles((plane.shape[0], plane.shape[1]), n_jobs)
+    parts = tiles((rows, columns), n_jobs)
     # The callback is called here, not in the threads: if it stops the work, closing() ends them at once.
     with one_blas_thread(), closing(in_order(work, parts, min(n_jobs, len(parts)))) as finished:
         for n_pixels in finished:
             meter.advance(n_pixels)
-    return detail
+    return out
 
 
-def tile_detail(predictor: DetailPredictor, padded: Array, tile: Tile) -> Array:
-    """Return the detail of a tile, in cells: (rows, columns, scale, scale)."""
-    geometry = predictor.model.geometry
+def tile_cells(predictor: PatchPredictor, padded: Array, tile: Tile) -> Array:
+    """Return the mean of the patches of a tile, in cells: (rows, columns, scale, scale, n_layers)."""
+    geometry = predictor.geometry
     top, bottom, left, right = tile
     margin, half, p = 2 * geometry.radius, geometry.half, geometry.patch_size
     height, width = padded.shape[0] - margin, padded.shape[1] - margin
     above, below = max(0, top - half), min(height, bottom + half)
     before, after = max(0, left - half), min(width, right + half)
     near = padded[above : below + margin, before : after + margin]
-    patches = _patches(predictor, near).reshape(below - above, after - before, p * p, -1)
+    patches = predictor.patches(near).reshape(below - above, after - before, p * p, -1)
     patches = np.ascontiguousarray(patches.transpose(2, 0, 1, 3)).reshape(p, p, *patches.shape[:2], -1)
-    cells = np.zeros((bottom - top, right - left, geometry.scale**2), padded.dtype)
+    cells = np.zeros((bottom - top, right - left, patches.shape[-1]), padded.dtype)
     for a in range(p):
         for b in range(p):
             # Cell a of a patch lies a - half rows below its centre.
@@ -86,7 +113,7 @@ def tile_detail(predictor: DetailPredictor, padded: Array, tile: Tile) -> Array:
             j, m = _overlap(left, right, before, after, b - half)
             cells[i, j] += patches[a, b, k, m]
     cells /= (_covers(top, bottom, height, half)[:, None] * _covers(left, right, width, half))[:, :, None]
-    return cells.reshape(*cells.shape[:2], geometry.scale, geometry.scale)
+    return cells.reshape(*cells.shape[:2], geometry.scale, geometry.scale, -1)
 
 
 def _overlap(first: int, last: int, start: int, end: int, shift: int) -> tuple[slice, slice]:
@@ -100,28 +127,6 @@ def _covers(first: int, last: int, n: int, half: int) -> Array:
     """Return how many patches along one axis lie over each cell."""
     places = np.arange(first, last)
     return (np.minimum(places + half, n - 1) - np.maximum(places - half, 0) + 1).astype(np.float32)
-
-
-def _patches(predictor: DetailPredictor, near: Array) -> Array:
-    """Return the detail of every patch of a padded piece of an image, (n_patches, side ** 2), in the order of cells."""
-    model = predictor.model
-    geometry = model.geometry
-    turns = geometry.turns(near).ravel()
-    order = np.argsort(turns, kind="stable")
-    ends = np.searchsorted(turns[order], np.arange(N_TURNS + 1))
-    windows = sliding_window_view(near, (geometry.window, geometry.window))
-    i, j = np.divmod(order, windows.shape[1])
-    flat = windows[i, j].reshape(order.size, -1)
-    features: Array = np.empty((order.size, model.projection.shape[1]), near.dtype)
-    for turn in range(N_TURNS):
-        mine = slice(ends[turn], ends[turn + 1])
-        features[mine] = product(flat[mine], model.projections[turn])
-    details = predictor.predict(features)
-    patches: Array = np.empty((order.size, geometry.side**2), near.dtype)
-    for turn in range(N_TURNS):
-        mine = slice(ends[turn], ends[turn + 1])
-        patches[order[mine]] = product(details[mine], model.bases[turn])
-    return patches
 
 
 def back_project(detail: Array, plane: Array, n_iter: int) -> Array:

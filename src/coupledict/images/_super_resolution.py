@@ -27,6 +27,8 @@ from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from . import _sr_anchored, _sr_samples
 from ._resize import imresize, store
+from ._sr_cleaning import planes_to_restore, restore_picture
+from ._sr_degradation import Degradation, estimate, parse
 from ._sr_geometry import Geometry
 from ._sr_model import DetailPredictor, Model
 from ._sr_pictures import check_picture, check_pictures, luma, n_colors
@@ -99,6 +101,12 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         Predict each patch from its three nearest anchors together: 0.01 to 0.04 dB better, in about twice the time.
         Only with ``"anchored"``. (Averaging over the eight flips and transposes of the picture would change nothing,
         because patches are turned.)
+    degradation : str, default="none"
+        What the pictures that `upscale` gets have suffered, which is mended before they are enlarged. ``"none"``
+        takes them as they are. ``"auto"`` finds it out from each picture, see :meth:`find_degradation`; if it finds
+        nothing, the result has the same bits as with ``"none"``. ``"noise=10"`` is noise of this standard deviation
+        in each channel, in grey values of 255; ``"jpeg=75"`` is JPEG of this quality; ``"noise=10, jpeg=75"`` is
+        noise that was compressed. The models for it come with the package; `fit` has no part in them.
     n_jobs, verbose
         As in :class:`coupledict.CoupledDictionaryLearning`.
     random_state : int, RandomState, Generator or None
@@ -127,7 +135,8 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     Notes
     -----
     Models learn from pictures made small by :func:`imresize`, and work best for small pictures that were made so. They
-    take noise and compression artefacts for structure.
+    take noise and compression artefacts for structure, and exaggerate them; `degradation` is against that. Where it is
+    not ``"none"``, back-projection is left out for pictures that were mended: it would bring the noise back.
 
     `upscale` works in float32 and takes time in proportion to the pixels. It needs about 20 bytes of memory per pixel
     of the result, including the result itself, and about 40 MB per thread.
@@ -174,6 +183,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         max_iter: int = 20,
         back_projection: int = 2,
         max_samples: int | None = None,
+        degradation: str = "none",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -185,6 +195,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         self.patch_size, self.feature_share, self.n_detail_components = patch_size, feature_share, n_detail_components
         self.n_neighbors, self.ridge_alpha, self.ensemble = n_neighbors, ridge_alpha, ensemble
         self.max_samples, self.max_iter, self.back_projection = max_samples, max_iter, back_projection
+        self.degradation = degradation
 
     def fit(self, X: Sequence[npt.ArrayLike], y: object = None) -> Self:
         """Learn from large pictures; `fit` makes the small ones itself.
@@ -226,24 +237,60 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self, "components_")
         self._check_parameters()
         array = check_picture(image, "image")
-        plane = luma(array)
-        model, n_jobs = self._model(), count_jobs(self.n_jobs)
+        model, n_jobs, n_pixels = self._model(), count_jobs(self.n_jobs), array.shape[0] * array.shape[1]
         predictor = DetailPredictor(
-            model, n_nonzero=self._n_nonzero, n_patches=plane.size, ensemble=self.ensemble, n_jobs=n_jobs
+            model, n_nonzero=self._n_nonzero, n_patches=n_pixels, ensemble=self.ensemble, n_jobs=n_jobs
         )
+        found = parse(self.degradation)
+        degradation = estimate(array) if found is None else found
+        clean = array
         with self._watched() as told:
-            detail = predict_detail(predictor, plane, n_jobs=n_jobs, meter=Meter(told, "upscaling", plane.size))
+            n_planes = planes_to_restore(array, degradation)
+            meter = Meter(told, "upscaling", n_pixels * (1 + n_planes))
+            if n_planes:
+                clean = restore_picture(array, degradation, n_jobs=n_jobs, meter=meter)
+            plane = luma(clean)
+            detail = predict_detail(predictor, plane, n_jobs=n_jobs, meter=meter)
         shape = (detail.shape[0], detail.shape[1])
-        detail = back_project(detail, plane, self.back_projection)
+        if not n_planes:  # a picture that was restored need not be explained to the last bit
+            detail = back_project(detail, plane, self.back_projection)
         out: Array = np.empty(shape + array.shape[2:], array.dtype)
         work = np.float64 if array.dtype == np.float64 else np.float32
         for channel in range(1 if array.ndim == 2 else array.shape[2]):
-            source, target = (array, out) if array.ndim == 2 else (array[:, :, channel], out[:, :, channel])
+            source, target = (clean, out) if array.ndim == 2 else (clean[:, :, channel], out[:, :, channel])
             large = imresize(source.astype(work), shape=shape)
             if channel < n_colors(array):
                 large += detail
             store(large, target)
         return out
+
+    @staticmethod
+    def find_degradation(image: npt.ArrayLike) -> Degradation:
+        """Tell what ``degradation="auto"`` finds in a picture.
+
+        Parameters
+        ----------
+        image : array of shape (rows, columns) or (rows, columns, channels)
+            As in :meth:`upscale`.
+
+        Returns
+        -------
+        Degradation
+            With the attributes `noise` and `color_noise`, standard deviations in grey values of 255 (0 for none), and
+            `jpeg_quality` (None for none). It is false if the picture is clean, and its `str` tells it in words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skimage import data
+        >>> from coupledict.images import SuperResolution
+        >>> photograph = data.coffee()[::2, ::2]
+        >>> noisy = photograph + 10 * np.random.default_rng(0).standard_normal(photograph.shape)
+        >>> found = SuperResolution.find_degradation(np.clip(np.rint(noisy), 0, 255).astype(np.uint8))
+        >>> print(found)
+        noise of about 10 grey values
+        """
+        return estimate(check_picture(image, "image"))
 
     @classmethod
     def pretrained(
@@ -252,6 +299,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         *,
         method: Literal["anchored"] = "anchored",
         ensemble: bool = False,
+        degradation: str = "auto",
         n_jobs: int | None = None,
         verbose: int = 0,
         callback: Callback | None = None,
@@ -265,6 +313,8 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         scale : {2, 3, 4}, default=3
         method : {"anchored"}
             The only method that comes with the package.
+        degradation : str, default="auto"
+            As in :class:`SuperResolution`; by default, the picture tells it.
         ensemble, n_jobs, verbose, callback
             As in :class:`SuperResolution`.
 
@@ -276,7 +326,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         check_choice(method, "method of a pretrained model", ("anchored",))
         with as_file(files(__package__) / "models" / f"super_resolution_x{scale}.safetensors") as path:
             model = cls.load(path)
-        model.set_params(ensemble=ensemble, n_jobs=n_jobs, verbose=verbose, callback=callback)
+        model.set_params(ensemble=ensemble, degradation=degradation, n_jobs=n_jobs, verbose=verbose, callback=callback)
         return model
 
     def _check_parameters(self) -> None:
@@ -297,6 +347,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             for name in ("n_neighbors", "ridge_alpha", "ensemble"):
                 if getattr(self, name) not in (None, False):
                     raise ValueError(f"Expected {name} only with method='anchored', got it with method='coupled'.")
+        parse(self.degradation)
         self._check_run()
 
     def _geometry(self) -> Geometry:

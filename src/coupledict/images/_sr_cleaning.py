@@ -1,0 +1,53 @@
+"""A small picture without its noise and its traces of compression: brightness first, then colour.
+
+Brightness Y is restored as a plane. Noise that differs between channels is in the planes B - Y and R - Y too, with a
+strength that follows from that of a channel; they are restored by the same models. JPEG leaves colour at half the
+resolution, where nothing can be won by these models: colour stays as it is then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..foundation.arrays import Array
+from ..foundation.progress import Meter
+from ._sr_degradation import Degradation, grey_value, strength
+from ._sr_pictures import LUMA, luma, n_colors
+from ._sr_restoring import Restoration, shipped
+
+LEAST_COLOR_NOISE = 0.5  # in a channel; less is not seen
+
+
+def planes_to_restore(array: Array, degradation: Degradation) -> int:
+    """Return how many planes of a picture are restored."""
+    if not degradation:
+        return 0
+    return 3 if n_colors(array) == 3 and degradation.color_noise >= LEAST_COLOR_NOISE else 1
+
+
+def restore_picture(array: Array, degradation: Degradation, *, n_jobs: int, meter: Meter) -> Array:
+    """Return a picture of floats, on the scale of `array`, without what it suffered; alpha is kept.
+
+    `meter` counts pixels of all planes that are restored.
+    """
+    models, kind, power = shipped(), *strength(degradation, array)
+    out: Array = array.astype(np.float64 if array.dtype == np.float64 else np.float32)
+    before = luma(array)
+    after = models.restore(before, kind, power, n_jobs=n_jobs, meter=meter)
+    if planes_to_restore(array, degradation) == 1:
+        colours = out[:, :, : n_colors(array)] if array.ndim == 3 else out[:, :, None]
+        colours += (after - before)[:, :, None]
+        return out
+    noise = degradation.color_noise * grey_value(array)
+    for channel in (0, 2):
+        plane = array[:, :, channel].astype(np.float32) - before
+        out[:, :, channel] = after + _restore_color(models, plane, channel, noise, n_jobs, meter)
+    out[:, :, 1] = (after - LUMA[0] * out[:, :, 0] - LUMA[2] * out[:, :, 2]) / LUMA[1]
+    return out
+
+
+def _restore_color(models: Restoration, plane: Array, channel: int, noise: float, n_jobs: int, meter: Meter) -> Array:
+    """Return the difference of a channel and brightness, restored."""
+    weights = -np.array(LUMA)
+    weights[channel] += 1
+    return models.restore(plane, "noise", noise * float(np.linalg.norm(weights)), n_jobs=n_jobs, meter=meter)
