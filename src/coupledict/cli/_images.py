@@ -21,6 +21,7 @@ TRAINING_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
     "Enlarge a picture 2, 3 or 4 times.",
     "coupledict upscale small.png -o large.png",
     "coupledict upscale small.png -o large.png --scale 3 --best",
+    "coupledict upscale small.png -o large.png --degradation noise=10",
     "coupledict upscale small.png -o large.png --train photographs/ --save-model mine.safetensors",
 )
 def upscale(
@@ -36,11 +37,19 @@ def upscale(
         bool, typer.Option("--coupled", help="With --train: learn coupled dictionaries instead of anchored regressors.")
     ] = False,
     best: Annotated[bool, typer.Option("--best", help="Let anchors work together: a little better, slower.")] = False,
+    degradation: Annotated[
+        str,
+        typer.Option(
+            help="What the picture has suffered, which is mended: auto (found out from its pixels), none, noise=10 (in"
+            " grey values of 255), jpeg=75 (quality), or noise=10,jpeg=75."
+        ),
+    ] = "auto",
     quality: Quality = 95,
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Enlarge a picture by dictionaries of small and large patches."""
+    """Enlarge a picture by dictionaries of small and large patches; noise and JPEG compression are mended first."""
+    from ..images import SuperResolution
     from ..images._files import Picture as Pixels
     from ..images._files import check_output, check_pixels, read_image, write_image
 
@@ -50,19 +59,33 @@ def upscale(
         raise MisuseError("Expected --coupled with --train: models that are learned already have their method.")
     if coupled and best:
         raise MisuseError("Expected --best without --coupled: it is for anchored regressors.")
+    told_so = _degradation(degradation)
     picture = read_image(image)
     check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
     with progress_bar() as told:
         enlarger = _enlarger(scale, model, train, save_model, coupled=coupled, callback=told, n_jobs=jobs(threads))
         enlarger.set_params(ensemble=best or enlarger.ensemble, n_jobs=jobs(threads), callback=told)
+        found = SuperResolution.find_degradation(picture.pixels) if told_so is None else told_so
+        enlarger.set_params(degradation=found.text())
         pixels = enlarger.upscale(picture.pixels)
     write_image(output, Pixels(pixels, picture.profile), force=force, quality=quality)
     kept = {} if save_model is None else {"model": str(save_model)}
     return Result(
-        {"output": str(output), **_size(pixels), **kept},
-        [f"Wrote {output}: {pixels.shape[1]} x {pixels.shape[0]} pixels."]
+        {"output": str(output), **_size(pixels), "degradation": found.text(), **kept},
+        ([f"Found {found}{' and mended it' if found else ''}."] if told_so is None else [])
+        + [f"Wrote {output}: {pixels.shape[1]} x {pixels.shape[0]} pixels."]
         + ([] if save_model is None else [f"Wrote {save_model}; use it with --model."]),
     )
+
+
+def _degradation(text: str) -> Any:
+    """Return what --degradation tells, or None if the picture is to tell it."""
+    from ..images._sr_degradation import parse
+
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise MisuseError(str(error).replace("Expected degradation to be", "Expected --degradation to be")) from error
 
 
 def _enlarger(
@@ -159,7 +182,7 @@ def _read_mask(file: Path, pixels: Any, image: Path) -> Any:
     import numpy as np
 
     from ..images._files import read_image
-    from ..images._fusion_evidence import luma
+    from ..images._grey import luma
 
     mask = read_image(file).pixels
     if mask.shape[:2] != pixels.shape[:2]:
