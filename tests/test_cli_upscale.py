@@ -69,7 +69,9 @@ def test_a_program_can_read_what_was_found(tmp_path):
 
 @pytest.mark.parametrize("text", ["much", "noise=-1", "jpeg=100", "noise=1e9", ""])
 def test_wrong_degradations_are_refused_before_anything_is_read(tmp_path, text):
-    words = refused(run("upscale", tmp_path / "absent.png", "-o", tmp_path / "large.png", "--degradation", text), code=2)
+    words = refused(
+        run("upscale", tmp_path / "absent.png", "-o", tmp_path / "large.png", "--degradation", text), code=2
+    )
     assert "Expected" in words
     assert "found none" not in words
 
