@@ -64,7 +64,7 @@ def test_sixteen_bits_of_colour_in_png(tmp_path, more, interlaced):
         assert image.mode == "RGBA"  # 8 bits are what Pillow makes of it
 
 
-def test_a_transparent_colour_of_sixteen_bits(tmp_path):
+def test_a_transparent_colour_of_sixteen_bits(tmp_path, capfd):
     pixels = RNG.integers(0, 65536, (9, 13, 3), dtype=np.uint16)
     name = media.chunk(b"tRNS", pixels[2, 3].astype(">u2").tobytes())
     (tmp_path / "a.png").write_bytes(deep_png(pixels, 2, more=name))
@@ -76,6 +76,7 @@ def test_a_transparent_colour_of_sixteen_bits(tmp_path):
     contents = deep_png(pixels, 2)
     (tmp_path / "late.png").write_bytes(contents[:-12] + name + contents[-12:])  # behind the pixels it does not count
     np.testing.assert_array_equal(read_image(tmp_path / "late.png").pixels, pixels)
+    assert capfd.readouterr().err == ""
 
 
 def test_what_is_written_with_sixteen_bits_is_right_for_others(tmp_path):
