@@ -170,30 +170,31 @@ def halos(plan: Plan, rivals: dict[str, Fuse], noises: Sequence[float]) -> None:
 
 def alignment(plan: Plan, noises: Sequence[float]) -> None:
     """Print errors of the corners over motions and blurs, and whether aligned stacks are left alone."""
-    kinds = tuple(kind for kind in ("hills", "layers", "unfocused") if kind in plan.kinds) or plan.kinds
+    kinds = tuple(kind for kind in ("hills", "layers") if kind in plan.kinds) or plan.kinds
+    low, high = min(noises), max(noises)
+    settings = [(motion, 6.0, low) for motion in MOTIONS]
+    settings += [(motion, *other) for motion in ("none", "moved") for other in ((12.0, low), (6.0, high))]
     rows = []
-    for motion in MOTIONS:
-        for radius in (6.0, 12.0):
-            for noise in noises:
-                errors, others, resampled, notes = [], [], 0, 0
-                for stack in plan.stacks(kinds=kinds, motion=motion, noise=noise, radius=radius):
-                    print(f"aligning {stack.name}, {motion}, {radius:g} px, {noise:g}", file=sys.stderr, flush=True)
-                    fusion = MultiFocusFusion(n_jobs=plan.threads).fuse(stack.sources)
-                    errors.append(corner_error(stack, [source.matrix for source in fusion.sources]))
-                    others.append(corner_error(stack, ecc_matrices(stack.sources)))
-                    resampled += sum(source.aligned for source in fusion.sources)
-                    notes += sum(bool(source.note) for source in fusion.sources)
-                rows.append(
-                    [
-                        f"{motion}, blur to {radius:g} px, noise {noise:g}",
-                        f"{np.mean(errors):.3f}",
-                        f"{np.max(errors):.3f}",
-                        f"{resampled} of {len(errors) * (plan.n - 1)}",
-                        str(notes),
-                        f"{np.mean(others):.3f}",
-                        f"{np.max(others):.3f}",
-                    ]
-                )
+    for motion, radius, noise in dict.fromkeys(settings):
+        errors, others, resampled, notes = [], [], 0, 0
+        for stack in plan.stacks(kinds=kinds, motion=motion, noise=noise, radius=radius):
+            print(f"aligning {stack.name}, {motion}, {radius:g} px, {noise:g}", file=sys.stderr, flush=True)
+            fusion = MultiFocusFusion(n_jobs=plan.threads).fuse(stack.sources)
+            errors.append(corner_error(stack, [source.matrix for source in fusion.sources]))
+            others.append(corner_error(stack, ecc_matrices(stack.sources)))
+            resampled += sum(source.aligned for source in fusion.sources)
+            notes += sum(bool(source.note) for source in fusion.sources)
+        rows.append(
+            [
+                f"{motion}, blur to {radius:g} px, noise {noise:g}",
+                f"{np.mean(errors):.3f}",
+                f"{np.max(errors):.3f}",
+                f"{resampled} of {len(errors) * (plan.n - 1)}",
+                str(notes),
+                f"{np.mean(others):.3f}",
+                f"{np.max(others):.3f}",
+            ]
+        )
     print("Error of a stack's corners in pixels, root of the mean squares; ECC: plainly, from neighbour to neighbour.")
     heads = ["motion", "mean", "worst", "resampled", "with a note", "ECC, mean", "worst"]
     print(table(heads, rows), end="\n\n", flush=True)

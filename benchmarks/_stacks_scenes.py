@@ -12,7 +12,7 @@ resolution, larger than the frame, and every source is made from it as a camera 
 2. the whole is turned, scaled and shifted by a spline, and averaged over the area of each pixel. As the spline works
    at twice the resolution of content that the optics have softened a little, its own error is small: a source moved
    back by the true matrix agrees with the truth, where it is in focus, to 50 dB and more (47 for the baboon's fur);
-3. it is made brighter or darker, gets noise, and is rounded to 8 bits.
+3. it is made brighter or darker and rounded to 8 bits; with noise, it is rounded once more.
 
 The truth is the picture in focus everywhere, in the frame of the middle source, which is neither moved nor made
 brighter. Where no source is in focus (the background of ``unfocused``) it is the least blurred one.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class Stack:
         In focus everywhere, in the frame of source `reference`, without noise.
     labels : ndarray of shape (height, width), uint8
         Number of the source that is in best focus.
-    radii : ndarray of shape (n, height, width), float32
+    radii : ndarray of shape (n, height, width), float16
         Radius of the disc that blurs the visible surface in each source, in pixels, in the reference's frame.
     matrices : list of ndarray of shape (3, 3)
         Map positions (x, y, 1) in the reference's frame to positions in the source.
@@ -149,7 +149,7 @@ def make_stack(
         Of scene, motion and noise. The scene does not depend on noise, nor on the motion but for the width of margins.
     """
     moves = MOTIONS[motion] if isinstance(motion, str) else motion
-    scene_rng, motion_rng, noise_rng = (np.random.default_rng([seed, part]) for part in range(3))
+    scene_rng, motion_rng = (np.random.default_rng([seed, part]) for part in range(2))
     reference = n // 2
     margin = _margin(photograph.shape[:2], n, moves, radius)
     height, width = (side - 2 * margin for side in photograph.shape[:2])
@@ -167,23 +167,32 @@ def make_stack(
     matrices, gains = _motions(n, reference, moves, (height, width), motion_rng)
     sources = []
     for canvas, matrix, gain in zip(composed, matrices, gains, strict=True):
-        pixels = gain * _photograph(canvas, matrix, (height, width), margin)
-        sources.append(_rounded(pixels + noise * noise_rng.standard_normal(pixels.shape).astype(np.float32)))
+        sources.append(_rounded(gain * _photograph(canvas, matrix, (height, width), margin)))
     inner = np.s_[margin : margin + height, margin : margin + width]
     radii, surface, unfocused = _visible(layers, blurs, inner)
-    return Stack(
+    stack = Stack(
         name=name or kind,
         sources=sources,
         truth=_rounded(_photograph(best, np.eye(3), (height, width), margin)),
         labels=np.argmin(radii + 1e-4 * np.abs(surface[1] - focus[:, None, None]), axis=0).astype(np.uint8),
-        radii=radii,
+        radii=radii.astype(np.float16),
         reference=reference,
         matrices=matrices,
         gains=gains,
         edges=_edges(*surface),
         unfocused=unfocused,
-        settings={"kind": kind, "n": n, "noise": noise, "motion": moves, "radius": radius, "seed": seed},
+        settings={"kind": kind, "n": n, "noise": 0.0, "motion": moves, "radius": radius, "seed": seed},
     )
+    return with_noise(stack, noise)
+
+
+def with_noise(stack: Stack, noise: float) -> Stack:
+    """Return a stack whose sources have noise of a standard deviation."""
+    if noise == 0:
+        return stack
+    rng = np.random.default_rng([stack.settings["seed"], 2])
+    sources = [_rounded(source + noise * rng.standard_normal(source.shape, np.float32)) for source in stack.sources]
+    return replace(stack, sources=sources, settings=stack.settings | {"noise": noise})
 
 
 def _margin(shape: tuple[int, ...], n: int, motion: Motion, radius: float) -> int:
@@ -412,18 +421,16 @@ def scenes(
     seed: int = 0,
     cache: Path | None = None,
 ) -> Iterator[Stack]:
-    """Make a stack of every kind from every photograph of a set; `cache` is a folder that keeps them."""
+    """Make a stack of every kind from every photograph of a set; `cache` is a folder that keeps them without noise."""
     for number, (name, picture) in enumerate(photographs(which, data)[0].items()):
         for kind in kinds:
             own = 1000 * seed + 10 * number + KINDS.index(kind)
-            file = cache and cache / f"{name}-{kind}-{n}-{noise:g}-{motion}-{radius:g}-{own}.pickle"
+            file = cache and cache / f"{name}-{kind}-{n}-0-{motion}-{radius:g}-{own}.pickle"
             if file and file.exists():
-                yield pickle.loads(file.read_bytes())
-                continue
-            stack = make_stack(
-                picture, kind, n, noise=noise, motion=motion, radius=radius, seed=own, name=f"{name} {kind}"
-            )
-            if file:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(pickle.dumps(stack))
-            yield stack
+                stack = pickle.loads(file.read_bytes())
+            else:
+                stack = make_stack(picture, kind, n, motion=motion, radius=radius, seed=own, name=f"{name} {kind}")
+                if file:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(pickle.dumps(stack))
+            yield with_noise(stack, noise)

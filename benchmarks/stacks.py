@@ -22,12 +22,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from _stacks_drawing import cv2
 from _stacks_quality import Plan, ablation, alignment, halos, quality
 from _stacks_real import lytro, real
-from _stacks_rivals import rivals
+from _stacks_rivals import Fuse, rivals
 from _stacks_scenes import KINDS, photographs
 from _stacks_speed import child, speed
 
@@ -46,7 +48,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=5, help="sources of a synthetic stack (default: 5)")
     parser.add_argument("--rivals", nargs="*", metavar="NAME", help="(default: all that are installed)")
     parser.add_argument("--threads", type=int, default=1, help="of ours, where time is not measured (default: 1)")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder that keeps synthetic stacks")
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR", help="folder that keeps synthetic stacks (else a temporary one)"
+    )
     parser.add_argument("--output", type=Path, metavar="DIR", help="folder for pictures of real stacks")
     parser.add_argument("--child", metavar="JSON", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -69,7 +73,13 @@ def main() -> None:
         found = {name: fuse for name, fuse in found.items() if name in arguments.rivals}
     cv2.setNumThreads(arguments.threads)
     print("\n".join([*words, photographs(arguments.set, data)[1]]), end="\n\n")
-    plan = Plan(arguments.set, data, tuple(arguments.kinds), arguments.n, arguments.cache, arguments.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = arguments.cache or Path(folder)
+        plan = Plan(arguments.set, data, tuple(arguments.kinds), arguments.n, cache, arguments.threads)
+        _run(wanted, plan, found, arguments)
+
+
+def _run(wanted: Sequence[str], plan: Plan, found: dict[str, Fuse], arguments: argparse.Namespace) -> None:
     if "quality" in wanted:
         quality(plan, found, arguments.noises)
     if "halos" in wanted:
@@ -79,12 +89,12 @@ def main() -> None:
     if "ablation" in wanted:
         ablation(plan, arguments.noises)
     if "speed" in wanted:
-        speed(data, found)
+        speed(plan.data, found)
     for name, run in (("real", real), ("lytro", lytro)):
-        if name in wanted and data is None:
+        if name in wanted and plan.data is None:
             print(f"{name}: left out, as neither --data nor COUPLEDICT_DATA is set.\n")
-        elif name in wanted and data is not None:
-            run(data, found, arguments.output)
+        elif name in wanted and plan.data is not None:
+            run(plan.data, found, arguments.output)
 
 
 if __name__ == "__main__":
