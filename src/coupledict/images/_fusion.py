@@ -226,7 +226,13 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         reference = len(stack) // 2
         motion = self.motion if self.register else None
         overview = look(stack, measure, motion, n_jobs=n_jobs, meter=meter)
-        placement = place(stack, overview.steps, reference, always=self.register is True, keep_size=keep_size)
+        placement = place(
+            stack,
+            overview.steps,
+            reference,
+            always=self.register != "auto" and bool(self.register),
+            keep_size=keep_size,
+        )
         fused = fuse_stack(
             stack, overview, placement, reference, smoothness=self.smoothness, n_jobs=n_jobs, meter=meter
         )

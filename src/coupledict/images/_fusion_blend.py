@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ..foundation.arrays import Array
 from ._fusion_focus import CELL
-from ._fusion_motion import warp
+from ._fusion_motion import corners, move_points, warp
 from ._fusion_result import Labels, Matrix
 from ._grey import Grey, luma
 from ._opencv import opencv
@@ -35,6 +35,7 @@ ENERGY_FLOOR = 0.05  # squared grey values, of 255, that count as no detail even
 NOISE_FLOOR = 1.0  # the same, in variances of the noise on a level
 EDGE = 12  # pixels at the border of a moved source that are not used where another source is there
 LAST_RESORT = 1e-6  # weight of the reference where no other source reaches
+MARGIN = 8  # pixels around what a tile needs of a source: the reach of the interpolation
 WIDEST = 4  # channels that OpenCV handles at a time
 
 
@@ -52,13 +53,15 @@ def tiles(shape: tuple[int, int]) -> list[Tile]:
     for row in range(0, shape[0], TILE[0]):
         for column in range(0, shape[1], TILE[1]):
             pairs = [(row, min(row + TILE[0], shape[0])), (column, min(column + TILE[1], shape[1]))]
-            inner = tuple(slice(first, last) for first, last in pairs)
-            outer = tuple(
-                slice(max(0, first - FRAME), min(size, last + FRAME))
-                for (first, last), size in zip(pairs, shape, strict=True)
-            )
-            found.append(Tile((inner[0], inner[1]), (outer[0], outer[1])))
+            found.append(framed(pairs, shape))
     return found
+
+
+def framed(ends: list[tuple[int, int]], shape: tuple[int, int]) -> Tile:
+    """Return a tile by its ends along both axes, with a frame as far as the picture reaches."""
+    inner = [slice(first, last) for first, last in ends]
+    outer = [slice(max(0, a - FRAME), min(size, b + FRAME)) for (a, b), size in zip(ends, shape, strict=True)]
+    return Tile((inner[0], inner[1]), (outer[0], outer[1]))
 
 
 @dataclass(frozen=True)
@@ -93,27 +96,52 @@ class Placed:
         if self.matrix is None:
             rows, columns = (slice(s.start + o, s.stop + o) for s, o in zip(part, self.offset, strict=True))
             return self.pixels[rows, columns].astype(work), None
-        move = self.matrix @ np.array([[1.0, 0, part[1].start], [0, 1, part[0].start], [0, 0, 1]])
-        source = self.pixels
+        whole = move = self.matrix @ np.array([[1.0, 0, part[1].start], [0, 1, part[0].start], [0, 0, 1]])
+        source, move = _needed(self.pixels, move, shape)
         if source.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
             source = source.astype(work)
         groups = (
             [source] if source.ndim == 2 else [source[..., k : k + WIDEST] for k in range(0, source.shape[2], WIDEST)]
         )
         moved = [warp(group, move, shape, kernel="lanczos").reshape(*shape, *group.shape[2:]) for group in groups]
-        real = _inside(move, shape, source.shape)
+        real = _inside(whole, shape, self.pixels.shape)
         return (moved[0] if len(moved) == 1 else np.concatenate(moved, axis=2)).astype(work), real
 
 
+def _ends(move: Matrix, shape: tuple[int, int]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return where a motion takes the corners of a part: their columns and rows."""
+    x, y = move_points(move, corners(shape)).T
+    return x, y
+
+
+def _needed(source: Array, move: Matrix, shape: tuple[int, int]) -> tuple[Array, Matrix]:
+    """Return the part of a source that a part of the result needs, and the motion into it.
+
+    OpenCV takes no more than 32,767 pixels along a side.
+    """
+    cuts = []
+    for ends, size in zip(_ends(move, shape), source.shape[1::-1], strict=True):
+        first = int(np.clip(np.floor(ends.min()) - MARGIN, 0, size - 1))
+        cuts.append(slice(first, int(np.clip(np.ceil(ends.max()) + MARGIN + 1, first + 1, size))))
+    columns, rows = cuts
+    shift = np.array([[1.0, 0, -columns.start], [0, 1, -rows.start], [0, 0, 1]])
+    return source[rows, columns], shift @ move
+
+
 def _inside(move: Matrix, shape: tuple[int, int], source: tuple[int, ...]) -> Grey | None:
-    """Return the share of each pixel that is well inside a moved source; None if all are."""
-    ends = np.array([[0, 0, 1], [shape[1] - 1, 0, 1], [0, shape[0] - 1, 1], [shape[1] - 1, shape[0] - 1, 1]]) @ move.T
-    x, y = ends[:, 0] / ends[:, 2], ends[:, 1] / ends[:, 2]
+    """Return how much each pixel is well inside a moved source, from 0 to 1; None if all are.
+
+    Between the corners the motion is taken as affine, which is exact but for projective motions.
+    """
+    x, y = _ends(move, shape)
     if x.min() >= 0 and y.min() >= 0 and x.max() <= source[1] - 1 and y.max() <= source[0] - 1:
         return None
-    whole = np.zeros(source[:2], np.float32)
-    whole[EDGE:-EDGE, EDGE:-EDGE] = 1
-    found: Grey = warp(whole, move, shape, kernel="linear", border="zero")
+    columns = (x[0] + (x[1] - x[0]) * np.arange(shape[1]) / max(1, shape[1] - 1))[None]
+    rows = (y[0] + (y[2] - y[0]) * np.arange(shape[0]) / max(1, shape[0] - 1))[:, None]
+    columns = columns + (x[2] - x[0]) * np.arange(shape[0])[:, None] / max(1, shape[0] - 1)
+    rows = rows + (y[1] - y[0]) * np.arange(shape[1])[None] / max(1, shape[1] - 1)
+    near = np.minimum(np.minimum(columns, source[1] - 1 - columns), np.minimum(rows, source[0] - 1 - rows))
+    found: Grey = np.clip(near - EDGE, 0, 1).astype(np.float32)
     return found
 
 
@@ -133,7 +161,7 @@ class Pyramid:
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], scale: float, noise: float) -> None:
-        self._dtype, self._scale = dtype, scale
+        self._dtype, self._scale, self._shape = dtype, scale, (shape[0], shape[1])
         self._work: type = np.float32 if dtype.itemsize <= 2 or dtype == np.float32 else np.float64
         sizes = [(-(-shape[0] // 2**level), -(-shape[1] // 2**level)) for level in range(N_LEVELS + 1)]
         self._sums = [np.zeros(size + shape[2:], self._work) for size in sizes]
@@ -143,24 +171,39 @@ class Pyramid:
     def add(self, placed: Placed, tile: Tile) -> None:
         """Add one tile of a source."""
         cv2 = opencv()
-        outer = tile.outer
+        used = tile if placed.last_resort else self._used(placed.prior, tile)
+        if used is None:
+            return
+        tile, outer = used, used.outer
         cells = tuple(slice(part.start // CELL, -(-part.stop // CELL)) for part in outer)
         coarse = placed.prior[cells]
-        if not placed.last_resort and not coarse.any():
-            return
         size = tuple(CELL * (part.stop - part.start) for part in cells)
         prior = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_LINEAR)
         prior = prior[: outer[0].stop - outer[0].start, : outer[1].stop - outer[1].start]
         pixels, real = placed.cut(outer, self._work)
         if real is not None:
             prior = prior * real
-        if placed.last_resort:
-            prior = prior + np.float32(LAST_RESORT)
         if placed.factor != 1:
             pixels *= self._work(placed.factor)
-        self._add_levels(tile, pixels, luma(pixels, self._scale), np.ascontiguousarray(prior))
+        least = np.float32(LAST_RESORT if placed.last_resort else 0)
+        self._add_levels(tile, pixels, luma(pixels, self._scale), np.ascontiguousarray(prior), least)
 
-    def _add_levels(self, tile: Tile, pixels: Array, grey: Grey, prior: Grey) -> None:
+    def _used(self, prior: Grey, tile: Tile) -> Tile | None:
+        """Return the part of a tile that a source has any weight in; None if there is none."""
+        reach = FRAME // CELL  # so far weights may be carried by the coarser levels
+        near = [slice(max(0, part.start // CELL - reach), -(-part.stop // CELL) + reach) for part in tile.inner]
+        there = prior[near[0], near[1]] > 0
+        if not there.any():
+            return None
+        ends = []
+        for axis, (part, seen) in enumerate(zip(tile.inner, near, strict=True)):
+            found = np.flatnonzero(there.any(axis=1 - axis)) + seen.start
+            first = max(part.start, (CELL * (int(found[0]) - reach)) // BLOCK * BLOCK)
+            last = min(part.stop, -(-CELL * (int(found[-1]) + 1 + reach) // BLOCK) * BLOCK)
+            ends.append((first, last))
+        return framed(ends, self._shape)
+
+    def _add_levels(self, tile: Tile, pixels: Array, grey: Grey, prior: Grey, least: np.float32) -> None:
         cv2 = opencv()
         for level in range(N_LEVELS):
             smaller, smaller_grey = _down(pixels), cv2.pyrDown(grey)
@@ -171,9 +214,10 @@ class Pyramid:
             np.maximum(energy, 0, out=energy)
             energy += np.float32(floor)
             weight = prior * energy * energy
+            weight += least * np.float32(floor**POWER)  # as a place without detail has
             self._sum(level, tile, pixels - _up(smaller, pixels), weight)
             pixels, grey, prior = smaller, smaller_grey, cv2.pyrDown(prior)
-        self._sum(N_LEVELS, tile, pixels, prior)
+        self._sum(N_LEVELS, tile, pixels, prior + least)
 
     def _sum(self, level: int, tile: Tile, values: Array, weight: Grey) -> None:
         """Add weighted values of one level, without the frame."""
@@ -186,9 +230,7 @@ class Pyramid:
         weight = weight[cut]
         place = (here[0], here[1])
         self._weights[level][place] += weight
-        values = values[cut]
-        values *= weight if values.ndim == 2 else weight[..., None]
-        self._sums[level][place] += values
+        self._sums[level][place] += _times(values[cut], weight)
 
     def collapse(self) -> Array:
         """Return the picture; the pyramid is used up."""
@@ -200,7 +242,10 @@ class Pyramid:
         if self._dtype.kind in "iu":
             limits = np.iinfo(self._dtype)
             np.rint(picture, out=picture)
-            np.clip(picture, limits.min, limits.max, out=picture)
+            largest = self._work(limits.max)
+            if int(largest) > limits.max:  # 64 bits: the limit is no number of this type
+                largest = np.nextafter(largest, self._work(0))
+            np.clip(picture, limits.min, largest, out=picture)
         return picture.astype(self._dtype, copy=False)
 
     def _divide(self, level: int) -> Array:
@@ -215,6 +260,16 @@ def _groups(pixels: Array) -> list[Array]:
     if pixels.ndim == 2 or pixels.shape[2] <= WIDEST:
         return [pixels]
     return [np.ascontiguousarray(pixels[..., k : k + WIDEST]) for k in range(0, pixels.shape[2], WIDEST)]
+
+
+def _times(values: Array, weight: Grey) -> Array:
+    """Return values times weights, for every channel; much faster for colours than broadcasting."""
+    weight = weight.astype(values.dtype, copy=False)
+    if values.ndim == 2 or values.shape[2] > WIDEST:
+        return values * (weight if values.ndim == 2 else weight[..., None])
+    cv2 = opencv()
+    product = cv2.multiply(values, cv2.merge([weight] * values.shape[2]))
+    return np.asarray(product).reshape(values.shape)
 
 
 def _down(pixels: Array) -> Array:

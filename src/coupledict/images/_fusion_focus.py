@@ -44,8 +44,8 @@ def detail(grey: Grey) -> Grey:
 def noise_gain(scale: int) -> float:
     """Return the variance of :func:`detail` of white noise of variance 1 that was halved `scale` times."""
     # The weights with which the noise at each pixel enters one value of detail: the transposed operations, on a point.
-    point = np.zeros((33, 33), np.float32)
-    point[16, 16] = 1
+    point = np.zeros((11, 11), np.float32)
+    point[5, 5] = 1
     halves = np.outer(PYRAMID, PYRAMID)
     weights: Any = detail(point).astype(np.float64)
     for _ in range(scale):
@@ -108,7 +108,8 @@ class FocusMeasure:
                 break
             found = self._measure_scale(detail(grey), NOISE_FACTOR * noise_gain(scale) * noise)
             if scale:
-                found = cv2.resize(found, (columns, rows), interpolation=cv2.INTER_LINEAR)
+                size = (found.shape[1] << scale, found.shape[0] << scale)
+                found = cv2.resize(found, size, interpolation=cv2.INTER_LINEAR)[:rows, :columns]
             total += np.float32(SCALE_WEIGHTS[min(scale, len(SCALE_WEIGHTS) - 1)]) * found
         return total
 

@@ -26,10 +26,12 @@ HALO_SHARE = 0.05  # share of the strongest energy nearby below which energy may
 SMALL_CHANGE, LARGE_CHANGE = 0.02, 0.1  # costs of changing the label by one, and by more
 EDGE = 20.0  # difference of brightness between cells that makes a change cheap
 CHEAPEST = 0.1
+MOST_SMOOTHNESS = 1e3  # more makes no difference
 UNCOVERED = 4.0  # cost of a source that does not reach a cell
-INDIFFERENT = 0.05  # costs that differ by this are nearly the same
+INDIFFERENT = 0.15  # costs that differ by this are nearly the same
 REACH = 9  # cells along a side of the window in which a source is a candidate for pixels
-AGREEMENT = 1.5  # difference of the brightness of two sources, in grey values, up to which they agree
+NEGLIGIBLE = 0.03  # weights below this are none: most sources have nothing to give to most places
+AGREEMENT = 3.0  # difference of the brightness of two sources, in grey values, up to which they agree
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def decide(energy: Volume, brightness: Volume, covered: list[Grey | None], noise
         if reached is not None:
             cost += np.float32(UNCOVERED) * (1 - reached)
         energy[number] = cost
-    costs = _spread(energy, guide, smoothness)
+    costs = _spread(energy, guide, min(smoothness, MOST_SMOOTHNESS))
     return Decision(costs, costs.argmin(axis=0), confidence)
 
 
@@ -133,4 +135,5 @@ def prior(decision: Decision, brightness: Volume, number: int, noise: float) -> 
     tolerance = np.float32(AGREEMENT**2 + noise / 2)
     found: Grey = near * np.exp(-apart * apart / (2 * tolerance))
     np.maximum(found, cv2.dilate((decision.labels == number).astype(np.float32), window), out=found)
+    found[found < NEGLIGIBLE] = 0
     return found

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -31,6 +31,7 @@ FINEST_PIXELS = 1.6e6  # more do not make steps more exact, only slower
 COARSEST_SIDE = 40
 MOST_ROUNDS, SMALLEST_GAIN = 50, 1e-5  # when OpenCV ends: rounds, and growth of the coefficient
 LEAST_OVERLAP = 0.5  # share of a picture that must be seen in its neighbour
+START_PIXELS, CLEARLY = 2.5e5, 0.1  # of the finest level that a start is looked for on; better by this correlation
 LARGEST_CHANGE = 0.2  # of scale and turn (in radians) from one picture to the next
 TILES = 5  # along each side of a picture, on which a step is verified
 COARSE_SHADES = 8.0  # Gaussian width, in pixels: slower changes of brightness are left out when tiles are compared
@@ -40,6 +41,7 @@ FAINT = 0.05  # tiles with less detail than this share of the usual one are not 
 LEAST_RISE = 0.04
 UNMOVED = 0.35  # largest movement of a corner, in pixels, that is left as it is: resampling would harm more
 UNVERIFIED, UNNEEDED = "no motion makes it more like its neighbour", "it is aligned"
+LEAST_ALIKE = 0.3  # correlation of pictures of one scene
 BLOCK = 8  # pixels of the coarse level over which brightness is compared
 DARK = 16.0  # blocks below this brightness, of 255, tell nothing about exposure
 EQUAL_EXPOSURE = 0.002
@@ -60,12 +62,15 @@ class Step:
         Before and after.
     note : str
         Why the step was not taken, or empty.
+    lost : bool
+        Whether the pictures have so little in common that nothing is known about the motion.
     """
 
     matrix: Matrix
     gain: float
     correlation: tuple[float, float]
     note: str = ""
+    lost: bool = False
 
 
 def finest_level(shape: tuple[int, ...]) -> int:
@@ -96,9 +101,34 @@ def find_step(first: list[Grey], second: list[Grey], motion: Motion, factor: flo
         moved = largest_movement(scaled(matrix, 1 / factor), [factor * side for side in first[0].shape])
         failure = UNVERIFIED if moved > UNMOVED else UNNEEDED
     if failure:
-        stays = np.eye(3)
-        return Step(stays, _gain(first, second, stays), (before, before), failure.removesuffix(UNNEEDED))
+        stays, lost = np.eye(3), failure not in (UNVERIFIED, UNNEEDED) or before < LEAST_ALIKE
+        gain = 1.0 if lost else _gain(first, second, stays)
+        return Step(stays, gain, (before, before), failure.removesuffix(UNNEEDED), lost)
     return Step(scaled(matrix, 1 / factor), _gain(first, second, matrix), (before, after))
+
+
+class Road:
+    """The steps of a stack, found one after the other.
+
+    A picture that has nothing in common with its neighbours, such as one that was shot by mistake, is passed by: the
+    next picture is aligned with the one before it.
+    """
+
+    def __init__(self, motion: Motion, factor: float) -> None:
+        self.steps: list[Step] = []
+        self._motion, self._factor = motion, factor
+        self._last: list[list[Grey]] = []  # levels of the last two pictures
+
+    def go_on(self, levels: list[Grey]) -> None:
+        """Find the step to the next picture."""
+        if self._last:
+            step = find_step(self._last[-1], levels, self._motion, self._factor)
+            if step.lost and len(self._last) > 1 and self.steps[-1].lost:
+                past = find_step(self._last[-2], levels, self._motion, self._factor)
+                if not past.lost:  # the lost step before it is none, so this is the motion from its end
+                    step, self.steps[-1] = past, replace(self.steps[-1], lost=False)
+            self.steps.append(step)
+        self._last = [*self._last[-1:], levels]
 
 
 def _estimate(first: list[Grey], second: list[Grey], motion: Motion) -> tuple[Matrix, str]:
@@ -106,8 +136,8 @@ def _estimate(first: list[Grey], second: list[Grey], motion: Motion) -> tuple[Ma
     cv2 = opencv()
     kinds = {"shift": cv2.MOTION_TRANSLATION, "projective": cv2.MOTION_HOMOGRAPHY}
     kind = kinds.get(motion, cv2.MOTION_AFFINE)
-    matrix = _coarse_shift(first[-1], second[-1])
-    for number in reversed(range(len(first))):
+    matrix, begin = _start(first, second)
+    for number in reversed(range(begin + 1)):
         # Eight unknowns are too many for the few pixels of coarse levels.
         here = cv2.MOTION_AFFINE if number and kind == cv2.MOTION_HOMOGRAPHY else kind
         rows = 3 if here == cv2.MOTION_HOMOGRAPHY else 2
@@ -127,18 +157,35 @@ def _estimate(first: list[Grey], second: list[Grey], motion: Motion) -> tuple[Ma
     return matrix, _implausible(matrix, first[0].shape)
 
 
-def _coarse_shift(first: Grey, second: Grey) -> Matrix:
-    """Return where estimation begins: a shift by phase correlation, if the pictures correlate better with it."""
+def _start(first: list[Grey], second: list[Grey]) -> tuple[Matrix, int]:
+    """Return where estimation begins: a motion, and the level that it belongs to.
+
+    That is the coarsest level, with a shift by phase correlation if the pictures correlate better with it; or a finer
+    level, if its own phase correlation does better. Fine texture is not seen on the coarsest.
+    """
+    last = len(first) - 1
+    middle = min(
+        last, next(number for number, level in enumerate(first) if level.size < START_PIXELS or number == last)
+    )
+    one, other = first[middle], second[middle]
+    coarse = _phase_shift(first[-1], second[-1])
+    found = [np.eye(3), scaled(coarse, 0.5 ** (last - middle)), _phase_shift(one, other)]
+    scores = [_correlation(one, other, matrix, matrix) for matrix in found]
+    best = int(np.argmax(scores))
+    if best == 2 and scores[2] > max(scores[:2]) + CLEARLY:
+        return found[2], middle
+    return (coarse if scores[1] > scores[0] else np.eye(3)), last
+
+
+def _phase_shift(first: Grey, second: Grey) -> Matrix:
+    """Return a shift by phase correlation, or none if it is too large."""
     cv2 = opencv()
     window = cv2.createHanningWindow(first.shape[::-1], cv2.CV_32F)
     shift, _ = cv2.phaseCorrelate(first - first.mean(), second - second.mean(), window)
     moved = np.eye(3)
     moved[:2, 2] = shift
     reach = LEAST_OVERLAP / 2 * np.array(first.shape[::-1])
-    if not np.isfinite(moved).all() or (np.abs(moved[:2, 2]) > reach).any():
-        return np.eye(3)
-    stays, goes = (_correlation(first, second, matrix, moved) for matrix in (np.eye(3), moved))
-    return moved if goes > stays else np.eye(3)
+    return np.eye(3) if not np.isfinite(moved).all() or (np.abs(moved[:2, 2]) > reach).any() else moved
 
 
 def _nearest_similarity(matrix: Matrix, shape: tuple[int, ...]) -> Matrix:

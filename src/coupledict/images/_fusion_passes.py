@@ -22,7 +22,7 @@ from . import _fusion_motion as motions
 from ._fusion_blend import Placed, Pyramid, label_pixels, tiles
 from ._fusion_focus import CELL, FocusMeasure, cell_means, cell_shape
 from ._fusion_labels import Volume, decide, prior
-from ._fusion_motion import Motion, Step
+from ._fusion_motion import Motion, Road, Step
 from ._fusion_result import FusedSource, Fusion, Matrix
 from ._fusion_stack import Stack
 from ._grey import Grey, luma, noise_variance
@@ -42,7 +42,7 @@ class Look:
 
     energy: Volume
     brightness: Volume
-    noise: float
+    noise: float | None
     hot: npt.NDArray[np.intp]
     levels: list[Grey]
 
@@ -66,6 +66,7 @@ class Placement:
     gains: list[float]
     aligned: list[bool]
     box: tuple[int, int, int, int]
+    partly: bool  # whether some pictures cover only a part of the box
 
 
 def look(stack: Stack, measure: FocusMeasure, motion: Motion | None, *, n_jobs: int, meter: Meter) -> Overview:
@@ -78,27 +79,28 @@ def look(stack: Stack, measure: FocusMeasure, motion: Motion | None, *, n_jobs: 
         del pixels
         noise = noise_variance(grey)
         return Look(
-            _half(measure.measure(grey, noise)),
+            _half(measure.measure(grey, noise or 0.0)),
             _half(cell_means(grey)),
             noise,
-            _stand_out(grey, noise),
+            _stand_out(grey, noise or 0.0),
             [] if motion is None else motions.levels(grey),
         )
 
-    factor = 2.0 ** motions.finest_level(stack.shape)
     cells = cell_shape(stack.shape)
     found = Overview(
-        np.empty((len(stack), *cells), np.float16), np.empty((len(stack), *cells), np.float16), np.inf, np.empty(0, int)
+        np.empty((len(stack), *cells), np.float16), np.empty((len(stack), *cells), np.float16), 0.0, np.empty(0, int)
     )
-    before: list[Grey] = []
+    road = Road(motion, 2.0 ** motions.finest_level(stack.shape)) if motion is not None else None
+    noises = []
     for number, seen in enumerate(in_order(one, range(len(stack)), n_jobs)):
         found.energy[number], found.brightness[number] = seen.energy, seen.brightness
-        found.noise = min(found.noise, seen.noise)  # the same camera: the least textured picture shows it best
+        noises += [] if seen.noise is None else [seen.noise]
         found.hot = seen.hot if number == 0 else np.intersect1d(found.hot, seen.hot, assume_unique=True)
-        if motion is not None and number:
-            found.steps.append(motions.find_step(before, seen.levels, motion, factor))
-        before = seen.levels
+        if road is not None:
+            road.go_on(seen.levels)
         meter.advance(LOOK)
+    found.noise = min(noises, default=0.0)  # the same camera: the least textured picture shows it best
+    found.steps = [] if road is None else road.steps
     if len(stack) < LEAST_FOR_HOT:
         found.hot = np.empty(0, int)
     return found
@@ -129,10 +131,10 @@ def place(stack: Stack, steps: list[Step], reference: int, *, always: bool, keep
     aligned = [motions.largest_movement(matrix, shape) > least for matrix in matrices]
     matrices = [matrix if moved else np.eye(3) for matrix, moved in zip(matrices, aligned, strict=True)]
     gains = [gain if abs(gain - 1) > motions.EQUAL_EXPOSURE else 1.0 for gain in gains]
-    box = (0, 0, shape[0], shape[1])
-    if not keep_size:
-        box = motions.common_box(matrices, shape)
-    return Placement(matrices, gains, aligned, box)
+    box = common = motions.common_box(matrices, shape)
+    if keep_size:
+        box = (0, 0, shape[0], shape[1])
+    return Placement(matrices, gains, aligned, box, box != common)
 
 
 def _move_cells(values: Volume, matrix: Matrix, box: tuple[int, int, int, int]) -> tuple[Volume, Grey]:
@@ -169,8 +171,9 @@ def fuse_stack(
     if any(placement.aligned) or not whole:
         moved = [np.empty((n, *cells), np.float16) for _ in range(2)]
         for number, matrix in enumerate(placement.matrices):
-            for target, values in zip(moved, (energy, brightness), strict=True):
-                target[number], covered[number] = _move_cells(values[number], matrix, placement.box)
+            moved[0][number], reached = _move_cells(energy[number], matrix, placement.box)
+            moved[1][number], _ = _move_cells(brightness[number], matrix, placement.box)
+            covered[number] = reached if placement.partly else None
         energy, brightness = moved
     for number, gain in enumerate(placement.gains):
         if gain != 1:
@@ -279,9 +282,13 @@ def _report(stack: Stack, overview: Overview, placement: Placement, labels: Any)
 def with_steps(fused: Fusion, steps: list[Step]) -> Fusion:
     """Add to each source what its step towards the reference has found."""
     sources = list(fused.sources)
-    for number, source in enumerate(sources):
-        if number != fused.reference and steps:
+    for outwards in (range(fused.reference + 1, len(sources)), range(fused.reference - 1, -1, -1)):
+        cut_off = False
+        for number in outwards if steps else ():
             step = steps[number - 1] if number > fused.reference else steps[number]
             note = f"It was not aligned with its neighbour: {step.note}." if step.note else ""
-            sources[number] = replace(source, correlation=step.correlation, note=note)
+            if cut_off and not note:
+                note = "It was aligned with its neighbour, but a picture between it and the middle one was not."
+            cut_off |= step.lost
+            sources[number] = replace(sources[number], correlation=step.correlation, note=note)
     return replace(fused, sources=sources)

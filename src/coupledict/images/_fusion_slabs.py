@@ -27,7 +27,7 @@ def slab_size(n_sources: int, wanted: int | None) -> int | None:
     """Return the number of pictures of a slab; None if the stack is fused at once."""
     if wanted is None:
         return USUAL if n_sources > MOST_AT_ONCE else None
-    return wanted if n_sources > wanted else None
+    return wanted if n_sources > wanted and len(split(n_sources, wanted)) > 1 else None
 
 
 def split(n_sources: int, size: int) -> list[range]:
@@ -46,10 +46,19 @@ def fuse_slabs(
     """Fuse slabs, by a function that gets the pictures and the number of those before, and then the results."""
     slabs = split(len(images), size)
     fused: list[Fusion] = []
+    kinds: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
     with tempfile.TemporaryDirectory(prefix="coupledict-slabs-") as folder:
         files = [Path(folder) / f"{number}.npy" for number in range(len(slabs))]
         for numbers, file in zip(slabs, files, strict=True):
             slab = fuse_slab([images[number] for number in numbers], numbers[0])
+            kind = slab.image.shape, slab.image.dtype
+            kinds.append(kind)
+            if kind != kinds[0]:
+                raise ValueError(
+                    f"Expected images of one shape and number type, got {kinds[0][0]}, {kinds[0][1]} in images 0 to"
+                    f" {numbers[0] - 1} and {kind[0]}, {kind[1]} in images {numbers[0]} to"
+                    f" {numbers[-1]}, counted from 0. Crop or convert them first."
+                )
             np.save(file, slab.image)
             fused.append(replace(slab, image=np.empty(0), depth=np.empty(0, np.float32)))
         whole = fuse_all([np.load(file, mmap_mode="r") for file in files])

@@ -14,6 +14,8 @@ LUMA = (0.299, 0.587, 0.114)  # Rec. 601, as Pillow and JPEG have it
 BLOCK = 16  # side of the blocks that noise is estimated on
 QUIET_SHARE = 10  # per cent of the blocks that show nothing but noise, even in a picture full of texture
 QUIET_FACTOR = 0.79  # what the quietest tenth of such blocks shows of white noise
+DARKEST, BRIGHTEST = 0.5, 254.5  # grey values beyond which pixels are black or white
+MOST_CUT = 0.02  # share of such pixels in a block that counts
 SECOND_DIFFERENCE = (1.0, -2.0, 1.0)
 DIFFERENCE_GAIN = 36.0  # of the variance of white noise, by second differences along both axes
 
@@ -30,18 +32,24 @@ def luma(image: Array, scale: float) -> Grey:
     return grey
 
 
-def noise_variance(grey: Grey) -> float:
-    """Estimate the variance of white noise from mixed second differences in the quietest tenth of a picture.
+def noise_variance(grey: Grey) -> float | None:
+    """Estimate the variance of white noise in brightness from 0 to 255.
 
-    These differences are zero on ramps and on straight horizontal and vertical edges. Somewhere a picture of a focus
-    stack is out of focus, and shows only noise.
+    It is that of mixed second differences in the quietest tenth of the picture. These differences are zero on ramps and on straight horizontal and vertical edges. Somewhere a picture of a focus
+    stack is out of focus, and shows only noise. Blocks with black or white pixels, whose noise was cut off, do not
+    count; if there are no others, None is returned.
     """
     if min(grey.shape) < 2 * BLOCK:
-        return 0.0
+        return None
     cv2 = opencv()
     difference = np.array(SECOND_DIFFERENCE, np.float32)
     found = cv2.sepFilter2D(grey, cv2.CV_32F, difference, difference)
     np.multiply(found, found, out=found)
     rows, columns = grey.shape[0] // BLOCK, grey.shape[1] // BLOCK
-    means = cv2.resize(found[: rows * BLOCK, : columns * BLOCK], (columns, rows), interpolation=cv2.INTER_AREA)
-    return float(np.percentile(means, QUIET_SHARE)) / (QUIET_FACTOR * DIFFERENCE_GAIN)
+    cut = ((grey < DARKEST) | (grey > BRIGHTEST)).astype(np.float32)
+    means, shares = (
+        cv2.resize(values[: rows * BLOCK, : columns * BLOCK], (columns, rows), interpolation=cv2.INTER_AREA)
+        for values in (found, cut)
+    )
+    whole = means[shares <= MOST_CUT]
+    return float(np.percentile(whole, QUIET_SHARE)) / (QUIET_FACTOR * DIFFERENCE_GAIN) if whole.size else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+_lock = threading.Lock()
+_holds: list[int] = []  # for each call under way, the number of threads that OpenCV had before the first
 
 
 def opencv() -> Any:
@@ -20,12 +24,19 @@ def opencv() -> Any:
 
 
 @contextmanager
-def one_opencv_thread() -> Iterator[Any]:
-    """Give cv2, held to one thread: the threads of this library are those of :mod:`coupledict.parallel`."""
+def one_opencv_thread() -> Iterator[None]:
+    """Hold OpenCV to one thread: the threads of this library are those of :mod:`coupledict.parallel`.
+
+    Several calls may be under way at once; the last to end restores the former number.
+    """
     cv2 = opencv()
-    before = cv2.getNumThreads()
-    cv2.setNumThreads(1)
+    with _lock:
+        _holds.append(_holds[0] if _holds else cv2.getNumThreads())
+        cv2.setNumThreads(1)
     try:
-        yield cv2
+        yield
     finally:
-        cv2.setNumThreads(before)
+        with _lock:
+            before = _holds.pop()
+            if not _holds:
+                cv2.setNumThreads(before)
