@@ -1,7 +1,7 @@
 """The blend: sources are added one by one to a pyramid, with a weight for every pixel of every level.
 
-On each level of a Laplacian pyramid (Burt and Adelson, 1983) a source is weighted by the square of its energy there, in
-a small window, and by the prior of its cell. So a thin wire comes from one source and what is between two wires from
+On each level of a Laplacian pyramid (Burt and Adelson, 1983) a source is weighted by a power of its energy there, in a
+small window, and by the prior of its cell. So a thin wire comes from one source and what is between two wires from
 another, while the prior keeps out what is not in focus. Energy is counted above the noise: where no source shows more
 than noise, all that agree are averaged. The coarsest level has the weights of the prior alone.
 
@@ -22,7 +22,7 @@ from ..foundation.arrays import Array
 from ._fusion_focus import CELL
 from ._fusion_motion import corners, move_points, warp
 from ._fusion_result import Labels, Matrix
-from ._grey import Grey, luma
+from ._grey import LUMA, Grey
 from ._opencv import opencv
 
 N_LEVELS = 3  # of detail
@@ -30,7 +30,7 @@ BLOCK = 1 << N_LEVELS
 FRAME = 32  # pixels around a tile: a multiple of BLOCK, more than the reach of all filters
 TILE = (512, 768)
 WINDOW = 0.8  # Gaussian width, in pixels of a level, of the window for energies
-POWER = 2  # of energy in the weights
+POWER, MORE_POWER = 2.0, 1.0  # of energy in the weights: with noise, which is averaged out so, and more without
 ENERGY_FLOOR = 0.05  # squared grey values, of 255, that count as no detail even without noise
 NOISE_FLOOR = 1.0  # the same, in variances of the noise on a level
 EDGE = 12  # pixels at the border of a moved source that are not used where another source is there
@@ -166,6 +166,7 @@ class Pyramid:
         sizes = [(-(-shape[0] // 2**level), -(-shape[1] // 2**level)) for level in range(N_LEVELS + 1)]
         self._sums = [np.zeros(size + shape[2:], self._work) for size in sizes]
         self._weights = [np.zeros(size, np.float32) for size in sizes]
+        self._power = POWER + MORE_POWER / (1 + noise)
         self._floors = [(gain * noise, NOISE_FLOOR * gain * noise + ENERGY_FLOOR) for gain in _noise_gains()]
 
     def add(self, placed: Placed, tile: Tile) -> None:
@@ -186,7 +187,7 @@ class Pyramid:
         if placed.factor != 1:
             pixels *= self._work(placed.factor)
         least = np.float32(LAST_RESORT if placed.last_resort else 0)
-        self._add_levels(tile, pixels, luma(pixels, self._scale), np.ascontiguousarray(prior), least)
+        self._add_levels(tile, pixels, np.ascontiguousarray(prior), least)
 
     def _used(self, prior: Grey, tile: Tile) -> Tile | None:
         """Return the part of a tile that a source has any weight in; None if there is none."""
@@ -203,20 +204,21 @@ class Pyramid:
             ends.append((first, last))
         return framed(ends, self._shape)
 
-    def _add_levels(self, tile: Tile, pixels: Array, grey: Grey, prior: Grey, least: np.float32) -> None:
+    def _add_levels(self, tile: Tile, pixels: Array, prior: Grey, least: np.float32) -> None:
         cv2 = opencv()
         for level in range(N_LEVELS):
-            smaller, smaller_grey = _down(pixels), cv2.pyrDown(grey)
-            band = cv2.subtract(grey, cv2.pyrUp(smaller_grey, dstsize=grey.shape[::-1]))
-            energy = cv2.GaussianBlur(cv2.multiply(band, band), (5, 5), WINDOW)
+            smaller = _down(pixels)
+            band = pixels - _up(smaller, pixels)
+            energy = cv2.GaussianBlur(_energy(band, self._scale), (5, 5), WINDOW)
             noise, floor = self._floors[level]
             energy -= np.float32(noise)
             np.maximum(energy, 0, out=energy)
             energy += np.float32(floor)
-            weight = prior * energy * energy
-            weight += least * np.float32(floor**POWER)  # as a place without detail has
-            self._sum(level, tile, pixels - _up(smaller, pixels), weight)
-            pixels, grey, prior = smaller, smaller_grey, cv2.pyrDown(prior)
+            weight = cv2.pow(energy, self._power)
+            weight *= prior
+            weight += least * np.float32(floor**self._power)  # as a place without detail has
+            self._sum(level, tile, band, weight)
+            pixels, prior = smaller, cv2.pyrDown(prior)
         self._sum(N_LEVELS, tile, pixels, prior + least)
 
     def _sum(self, level: int, tile: Tile, values: Array, weight: Grey) -> None:
@@ -270,6 +272,17 @@ def _times(values: Array, weight: Grey) -> Array:
     cv2 = opencv()
     product = cv2.multiply(values, cv2.merge([weight] * values.shape[2]))
     return np.asarray(product).reshape(values.shape)
+
+
+def _energy(band: Array, scale: float) -> Grey:
+    """Return the energy of all colours together, so that noise has the variance that it has in the brightness."""
+    if band.ndim == 2:
+        return np.asarray(np.square(band * band.dtype.type(scale)), np.float32)
+    colours = band[..., :3] if band.shape[2] == 4 else band
+    share = sum(weight**2 for weight in LUMA) / 3 if colours.shape[2] == 3 else 1 / colours.shape[2] ** 2
+    found: Grey = np.einsum("ijk,ijk->ij", colours, colours).astype(np.float32, copy=False)
+    found *= np.float32(share * scale * scale)
+    return found
 
 
 def _down(pixels: Array) -> Array:

@@ -171,9 +171,9 @@ def fuse_stack(
     if any(placement.aligned) or not whole:
         moved = [np.empty((n, *cells), np.float16) for _ in range(2)]
         for number, matrix in enumerate(placement.matrices):
-            moved[0][number], reached = _move_cells(energy[number], matrix, placement.box)
+            moved[0][number], seen = _move_cells(energy[number], matrix, placement.box)
             moved[1][number], _ = _move_cells(brightness[number], matrix, placement.box)
-            covered[number] = reached if placement.partly else None
+            covered[number] = seen if placement.partly else None
         energy, brightness = moved
     for number, gain in enumerate(placement.gains):
         if gain != 1:

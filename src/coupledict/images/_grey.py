@@ -35,9 +35,10 @@ def luma(image: Array, scale: float) -> Grey:
 def noise_variance(grey: Grey) -> float | None:
     """Estimate the variance of white noise in brightness from 0 to 255.
 
-    It is that of mixed second differences in the quietest tenth of the picture. These differences are zero on ramps and on straight horizontal and vertical edges. Somewhere a picture of a focus
-    stack is out of focus, and shows only noise. Blocks with black or white pixels, whose noise was cut off, do not
-    count; if there are no others, None is returned.
+    It is that of mixed second differences in the quietest tenth of the picture. These differences are zero on ramps and
+    on straight horizontal and vertical edges. Somewhere a picture of a focus stack is out of focus, and shows only
+    noise. Blocks with black or white pixels, whose noise was cut off, do not count; if there are no others, None is
+    returned.
     """
     if min(grey.shape) < 2 * BLOCK:
         return None
