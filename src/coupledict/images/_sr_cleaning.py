@@ -11,7 +11,9 @@ import numpy as np
 
 from ..foundation.arrays import Array
 from ..foundation.progress import Meter
+from ..parallel.blas import one_blas_thread
 from ._sr_degradation import Degradation, grey_value, strength
+from ._sr_jpeg import find_compression, within_steps
 from ._sr_pictures import LUMA, luma, n_colors
 from ._sr_restoring import Restoration, shipped
 
@@ -34,6 +36,8 @@ def restore_picture(array: Array, degradation: Degradation, *, n_jobs: int, mete
     out: Array = array.astype(np.float64 if array.dtype == np.float64 else np.float32)
     before = luma(array)
     after = models.restore(before, kind, power, n_jobs=n_jobs, meter=meter)
+    if kind == "jpeg":
+        after = before + _as_compressed(after - before, before, grey_value(array))
     if planes_to_restore(array, degradation) == 1:
         colours = out[:, :, : n_colors(array)] if array.ndim == 3 else out[:, :, None]
         colours += (after - before)[:, :, None]
@@ -51,3 +55,10 @@ def _restore_color(models: Restoration, plane: Array, channel: int, noise: float
     weights = -np.array(LUMA)
     weights[channel] += 1
     return models.restore(plane, "noise", noise * float(np.linalg.norm(weights)), n_jobs=n_jobs, meter=meter)
+
+
+def _as_compressed(change: Array, plane: Array, unit: float) -> Array:
+    """Return a change of brightness, limited to what compression can have done, if its grid is found."""
+    with one_blas_thread():
+        compression = find_compression(plane / np.float32(unit))
+    return change if compression is None else within_steps(change, compression, unit)

@@ -10,7 +10,7 @@ import numpy as np
 from ..files.state import shorten
 from ..foundation.arrays import Array
 from ..parallel.blas import one_blas_thread
-from ._sr_jpeg import coarseness_of, find_coarseness, quality_of
+from ._sr_jpeg import coarseness_of, find_compression, quality_of
 from ._sr_noise import INDEPENDENT, find_noise
 from ._sr_pictures import luma, n_colors
 
@@ -108,7 +108,8 @@ def estimate(array: Array) -> Degradation:
         shown = array[:, :, : n_colors(array)] if array.ndim == 3 else array[:, :, None]
         clipped = ((shown == 0) | (shown == np.iinfo(array.dtype).max)).any(axis=2)
     with one_blas_thread():
-        coarseness = find_coarseness(plane)
+        compression = find_compression(plane)
+        coarseness = 0.0 if compression is None else compression.coarseness
         brightness, color_noise = find_noise(plane, differences, clipped, compressed=coarseness > 0)
     least = max(NOISE_BESIDE_JPEG, NOISE_PER_COARSENESS * coarseness) if coarseness else LEAST_NOISE
     quality = quality_of(coarseness) if coarseness >= FINEST else None

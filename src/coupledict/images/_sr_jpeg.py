@@ -12,6 +12,8 @@ pictures too; and for each frequency alone, because cameras have tables of their
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from scipy.fft import dct
@@ -19,8 +21,8 @@ from scipy.fft import dct
 from ..foundation.arrays import Array
 
 SIDE = 8
-#: Steps at quality 50, by frequency down and right (ITU-T T.81, table K.1), without that of the mean.
-STEPS_AT_50 = np.array(
+#: Steps at quality 50, by frequency down and right (ITU-T T.81, table K.1).
+ALL_STEPS_AT_50 = np.array(
     [
         [16, 11, 10, 16, 24, 40, 51, 61],
         [12, 12, 14, 19, 26, 58, 60, 55],
@@ -31,7 +33,8 @@ STEPS_AT_50 = np.array(
         [49, 64, 78, 87, 103, 121, 120, 101],
         [72, 92, 95, 98, 112, 100, 103, 99],
     ]
-).ravel()[1:]
+)
+STEPS_AT_50 = ALL_STEPS_AT_50.ravel()[1:]  # without that of the mean, which no picture shows clearly
 SMALLEST_STEP, LARGEST_STEP = 2, 120  # a step of 1 cannot be told from the rounding of pixels
 LIMIT = 384.0  # larger values than this add nothing
 BINS_PER_UNIT = 4
@@ -43,6 +46,7 @@ CLEAR = 8.0  # standard deviations of a score of all frequencies, among 64 grids
 OWN_CLEAR = 6.0  # the same for one frequency
 LEAST_FREQUENCIES = 5  # that must show a step of their own
 ALIKE = 0.85  # divisors of the steps score as well as they: of those that score like the best, the coarsest is meant
+REACH = 0.3  # of a step that is believed to be an effect of rounding; half a step is possible
 NEIGHBOURS = 4  # qualities of almost the same steps
 
 
@@ -57,20 +61,49 @@ def coarseness_of(quality: float) -> float:
     return (100 - quality) / 50 if quality >= 50 else 50 / quality
 
 
-def find_coarseness(plane: Array) -> float:
-    """Return how coarse the steps of a picture are; 0 if it does not look compressed.
+@dataclass(frozen=True)
+class Compression:
+    """What JPEG left of a picture: how coarse its steps are, and the first whole block of the grid."""
+
+    coarseness: float
+    row: int
+    column: int
+
+
+def find_compression(plane: Array) -> Compression | None:
+    """Return how a picture was compressed; None if it does not look so.
 
     `plane` is its brightness, in grey values from 0 to 255.
     """
     if min(plane.shape) < 2 * SIDE:
-        return 0.0
-    clearest, found = _on_grid(plane, MOST_BLOCKS)
-    if not clearest:  # most pictures are not cropped
-        for row, column in np.ndindex(SIDE, SIDE):
-            clear, coarseness = _on_grid(plane[row:, column:], MOST_BLOCKS_PER_GRID)
-            if clear > clearest:
-                clearest, found = clear, coarseness
+        return None
+    clearest, coarseness = _on_grid(plane, MOST_BLOCKS)
+    if clearest:  # most pictures are not cropped
+        return Compression(coarseness, 0, 0)
+    found = None
+    for row, column in np.ndindex(SIDE, SIDE):
+        clear, coarseness = _on_grid(plane[row:, column:], MOST_BLOCKS_PER_GRID)
+        if clear > clearest:
+            clearest, found = clear, Compression(coarseness, row, column)
     return found
+
+
+def within_steps(change: Array, compression: Compression, unit: float) -> Array:
+    """Return a change of a decoded picture, limited to what rounding to steps can have done.
+
+    The picture before rounding differs from the decoded one by half a step at most at each frequency of each block, and
+    mostly by less.
+    """
+    out = change.copy()
+    rows, columns = (
+        n // SIDE * SIDE for n in (change.shape[0] - compression.row, change.shape[1] - compression.column)
+    )
+    inner = out[compression.row :, compression.column :][:rows, :columns]
+    blocks = inner.reshape(rows // SIDE, SIDE, columns // SIDE, SIDE)
+    waves = np.einsum("ai,yixj,bj->yxab", LINE, blocks, LINE, optimize=True)
+    limit = np.maximum(compression.coarseness * ALL_STEPS_AT_50, 1) * np.float32(REACH * unit)
+    blocks[...] = np.einsum("ai,yxab,bj->yixj", LINE, np.clip(waves, -limit, limit), LINE, optimize=True)
+    return out
 
 
 def _on_grid(plane: Array, most_blocks: int) -> tuple[float, float]:
@@ -126,8 +159,7 @@ def _characteristic(values: Array) -> tuple[Array, Array]:
 
 
 def _frequencies() -> Array:
-    line = dct(np.eye(SIDE), axis=0, norm="ortho")
-    return np.array([np.outer(line[down], line[right]).ravel() for down, right in np.ndindex(SIDE, SIDE)][1:], "f4")
+    return np.array([np.outer(LINE[down], LINE[right]).ravel() for down, right in np.ndindex(SIDE, SIDE)][1:])
 
 
 def _tables() -> npt.NDArray[np.int64]:
@@ -136,6 +168,7 @@ def _tables() -> npt.NDArray[np.int64]:
     return np.asarray(np.clip((STEPS_AT_50 * percent + 50) // 100, 1, 255), np.int64)
 
 
+LINE = dct(np.eye(SIDE), axis=0, norm="ortho").astype(np.float32)
 FREQUENCIES = _frequencies()
 TABLES = _tables()
 SEEN = (TABLES >= SMALLEST_STEP) & (TABLES <= LARGEST_STEP)

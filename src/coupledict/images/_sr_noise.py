@@ -1,7 +1,7 @@
 """How noisy a picture is: the standard deviation of white noise in brightness and in colour, from its pixels alone.
 
 Noise has the same energy at all frequencies, a picture has little at high ones. So the energy of the highest
-frequencies of blocks of 8 x 8 pixels is measured, in the tenth of the blocks that have least energy at low frequencies:
+frequencies of blocks of 8 x 8 pixels is measured, in the few blocks that have least energy at low frequencies:
 choosing them so does not touch the noise that is measured. Grass or gravel has no smooth blocks. There, the energy at
 low frequencies tells how much of that at high ones the picture itself may have, and this much is taken off: texture
 counts as noise only if it is as white as noise.
@@ -23,13 +23,14 @@ SIDE = 8
 MOST_BLOCKS = 20_000
 STEP = 3  # pixels between blocks of a picture that does not have too many
 SMOOTH_SHARE = 0.1  # of the blocks
-LEAST_BLOCKS = 12  # fewer tell nothing
+GREY_SMOOTH_SHARE = 0.025  # of the blocks, where no colour tells noise from texture: only the smoothest can
+LEAST_BLOCKS = 16  # fewer tell nothing
 CLIPPED_SHARE = 0.1  # of the pixels of a block, above which noise is cut off
 FEWEST_SHARE = 0.05  # of the blocks that must be left without those that are clipped or flat
 LEAK = 0.28  # ratio of high to low frequencies in textures without noise
 WHITE = 1.4  # largest ratio of low to high frequencies, and of high to low ones, of what can be noise alone
 LEAST_COLOUR = 1.0  # noise of a channel, in grey values, from which on it tells that of brightness
-CORRELATED = 1.2  # by how much noise in brightness may then be above that of independent channels
+CORRELATED = 1.05  # by how much noise in brightness may then be above that of independent channels
 MEDIAN_OF_CHI2 = 0.928  # median of the mean of nine squares of normal values
 INDEPENDENT = 0.669  # noise in brightness over that in a channel, if the channels are independent
 
@@ -58,13 +59,13 @@ def find_noise(
     places = _places(luma, clipped)
     if places is None:
         return 0.0, 0.0
-    low, high = _energies(luma, places)
+    low, high = _energies(luma, places, SMOOTH_SHARE if differences else GREY_SMOOTH_SHARE)
     own = _without_texture(low, high)
     if compressed and low > WHITE**2 * high:
         return 0.0, 0.0
     if not differences:
         return float(np.sqrt(own)), 0.0
-    colour = min(_without_texture(*_energies(plane, places)) for plane in differences)
+    colour = min(_without_texture(*_energies(plane, places, SMOOTH_SHARE)) for plane in differences)
     if not compressed:
         # Noise of the channels is in brightness too, as much as if they were independent, or more.
         expected = INDEPENDENT**2 * colour
@@ -91,17 +92,17 @@ def _places(luma: Array, clipped: npt.NDArray[np.bool_] | None) -> tuple[Array, 
     if clipped is not None:
         shares = sliding_window_view(clipped, (SIDE, SIDE))[i, j].reshape(i.size, -1).mean(axis=1)
         used &= shares <= CLIPPED_SHARE
-    if np.count_nonzero(used) >= max(LEAST_BLOCKS / SMOOTH_SHARE, FEWEST_SHARE * i.size):
+    if np.count_nonzero(used) >= max(4 * LEAST_BLOCKS, FEWEST_SHARE * i.size):
         i, j = i[used], j[used]
     return (i, j) if i.size >= LEAST_BLOCKS else None
 
 
-def _energies(plane: Array, places: tuple[Array, Array]) -> tuple[float, float]:
+def _energies(plane: Array, places: tuple[Array, Array], share: float) -> tuple[float, float]:
     """Return the energy per value of low and of the highest frequencies of smooth blocks."""
     blocks = sliding_window_view(plane, (SIDE, SIDE))[places].reshape(len(places[0]), -1)
     blocks = blocks - blocks[:, :1]
     low, high = (((blocks @ part.T) ** 2).mean(axis=1) for part in (LOW, HIGH))
-    n = max(LEAST_BLOCKS, round(SMOOTH_SHARE * low.size))
+    n = max(LEAST_BLOCKS, round(share * low.size))
     smooth = np.argsort(low, kind="stable")[:n]
     return float(low[smooth].mean()), float(np.median(high[smooth])) / MEDIAN_OF_CHI2
 

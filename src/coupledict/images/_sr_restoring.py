@@ -39,7 +39,7 @@ GEOMETRY = Geometry(1, 3)
 INNER = slice(GEOMETRY.radius - GEOMETRY.half, GEOMETRY.radius + GEOMETRY.half + 1)  # the patch in its window
 KINDS = ("noise", "jpeg")
 REACH = 5.0  # pixels, of the Gaussian window in which the risk of a restoration is estimated
-JPEG_NOISE = 7.0  # grey values, at quality 50; it goes with the root of the coarseness
+JPEG_NOISE = 8.0  # grey values, at quality 50; it goes with the root of the coarseness
 TINY = np.finfo(np.float32).tiny
 TENSORS = ("strengths", "edges", "components", "maps")
 
