@@ -109,7 +109,8 @@ def _use_sound(model: BandwidthExtension) -> Iterable[Any]:
 
 def _use_fusion(model: MultiFocusFusion) -> Iterable[Any]:
     images = np.random.default_rng(0).integers(0, 255, (2, 20, 24), np.uint8)
-    yield from model.fuse(list(images))
+    fused = model.fuse(list(images))
+    yield from (fused.image, fused.decision, fused.depth)
 
 
 def _use_stains(model: StainSeparator) -> Iterable[Any]:

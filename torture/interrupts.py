@@ -197,7 +197,7 @@ def tasks(seed: int) -> dict[str, Callable[[], Work]]:
     matcher = CrossModalMatcher(n_dictionaries=2, n_jobs=2, random_state=0)
     enlarger = SuperResolution(2, n_components=64, max_samples=20_000, random_state=0)
     return {
-        "fuse": repeating(lambda: MultiFocusFusion(n_jobs=2).fuse([picture, picture[::-1]])[0]),
+        "fuse": repeating(lambda: MultiFocusFusion(n_jobs=2).fuse([picture, picture[::-1]]).image),
         "upscale": repeating(lambda: larger.upscale(picture)),
         "extend": repeating(lambda: wider.extend(sound)),
         "classifier.fit": repeating(lambda: classifier.fit(X[:600], y[:600]).decision_function(X[600:700])),
