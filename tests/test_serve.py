@@ -521,16 +521,17 @@ def test_the_line_has_an_end(client, gate):
     assert len(list(client.folder.iterdir())) == 1 + _jobs.MOST_WAITING
 
 
-def test_files_of_waiting_jobs_are_counted(client, gate):
-    large = ("a.png", bytes(900_000))  # of 1 MB that one job may have, and 2 MB that all of them may
-    client.follow(client.begin("enlarge", large)[1], "running")
-    second = client.begin("enlarge", large)[1]
-    assert second["state"] == "waiting"
-    status, told = client.begin("enlarge", large)
-    assert (status, told["message"][:55]) == (429, "Expected the files of waiting jobs to have at most 2 MB")
-    assert client.begin("enlarge", FILE)[0] == 202
-    client.json("DELETE", f"/jobs/{second['id']}")
-    assert client.begin("enlarge", large)[0] == 202
+def test_files_of_waiting_jobs_are_counted(tmp_path, gate):
+    large = ("a.png", bytes(7_000_000))  # of 8 MB that one job may have, and 16 MB that all of them may
+    with serving(tmp_path / "jobs", megabytes=8) as client:
+        client.follow(client.begin("enlarge", large)[1], "running")
+        second = client.begin("enlarge", large)[1]
+        assert second["state"] == "waiting"
+        status, told = client.begin("enlarge", large)  # more than sockets hold, and yet the answer is heard
+        assert (status, told["message"][:56]) == (429, "Expected the files of waiting jobs to have at most 16 MB")
+        assert client.begin("enlarge", FILE)[0] == 202
+        client.json("DELETE", f"/jobs/{second['id']}")
+        assert client.begin("enlarge", large)[0] == 202
 
 
 # Somebody waits for it

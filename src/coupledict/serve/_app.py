@@ -107,7 +107,7 @@ class _Page:
         try:
             folder = self._jobs.new_folder(int(coming) if coming.isdigit() else 0)
         except LineFull as error:
-            await self._skip(request)
+            # The connection stays open, or browsers would see it break while they send, and not read the answer.
             raise HTTPException(429, str(error)) from error
         try:
             form = await receive_form(request, self._limits, folder / SENT)
@@ -129,17 +129,6 @@ class _Page:
                 raise HTTPException(507, f"The files could not be kept ({error.strerror or error}).") from error
             raise
         return _json(self._jobs.describe(job), 202)
-
-    async def _skip(self, request: Request) -> None:
-        """Receive an upload for nothing: browsers read no answer before they have sent all of it."""
-        count = 0
-        with contextlib.suppress(ClientDisconnect):
-            async for chunk in request.stream():
-                count += len(chunk)
-                try:
-                    self._limits.check_bytes(count)
-                except TooLarge as error:
-                    raise HTTPException(413, str(error), headers={"connection": "close"}) from error
 
     def _find(self, request: Request) -> Job:
         job = self._jobs.find(request.path_params["job"])
