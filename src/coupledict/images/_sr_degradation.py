@@ -103,10 +103,9 @@ def estimate(array: Array) -> Degradation:
     plane = luma(array) / np.float32(unit)
     colour = n_colors(array) == 3
     differences = [_difference(array, channel, unit) for channel in (0, 2)] if colour else []
-    clipped = None
-    if array.dtype.kind == "u":
-        shown = array[:, :, : n_colors(array)] if array.ndim == 3 else array[:, :, None]
-        clipped = ((shown == 0) | (shown == np.iinfo(array.dtype).max)).any(axis=2)
+    shown = array[:, :, : n_colors(array)] if array.ndim == 3 else array[:, :, None]
+    ends = (0, np.iinfo(array.dtype).max) if array.dtype.kind == "u" else (shown.min(), shown.max())
+    clipped = ((shown == ends[0]) | (shown == ends[1])).any(axis=2)
     with one_blas_thread():
         compression = find_compression(plane)
         coarseness = 0.0 if compression is None else compression.coarseness

@@ -145,7 +145,9 @@ def _transformed(plane: Array, most_blocks: int) -> Array:
     stride = -(-rows * columns // most_blocks)
     i, j = np.divmod(np.arange(0, rows * columns, stride), columns)
     chosen = np.asarray(blocks[i, :, j].reshape(i.size, -1), np.float32)
-    return FREQUENCIES @ chosen.T
+    # Drawn patterns repeat: the few values of their blocks would look rounded. Each counts once.
+    _, different = np.unique(chosen @ KEY, return_index=True)
+    return np.asarray(FREQUENCIES @ chosen[np.sort(different)].T)
 
 
 def _characteristic(values: Array) -> tuple[Array, Array]:
@@ -170,6 +172,7 @@ def _tables() -> npt.NDArray[np.int64]:
 
 LINE = dct(np.eye(SIDE), axis=0, norm="ortho").astype(np.float32)
 FREQUENCIES = _frequencies()
+KEY = np.sqrt(np.arange(2, 2 + SIDE * SIDE)).astype(np.float32)  # blocks that differ have different products with it
 TABLES = _tables()
 SEEN = (TABLES >= SMALLEST_STEP) & (TABLES <= LARGEST_STEP)
 PLACES = np.where(SEEN, TABLES - SMALLEST_STEP, 0)

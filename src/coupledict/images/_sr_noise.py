@@ -36,7 +36,7 @@ INDEPENDENT = 0.669  # noise in brightness over that in a channel, if the channe
 
 
 def find_noise(
-    luma: Array, differences: list[Array], clipped: npt.NDArray[np.bool_] | None, *, compressed: bool
+    luma: Array, differences: list[Array], clipped: npt.NDArray[np.bool_], *, compressed: bool
 ) -> tuple[float, float]:
     """Return the standard deviations of noise in brightness and in one colour channel.
 
@@ -46,7 +46,7 @@ def find_noise(
         Brightness.
     differences : list of arrays of this shape
         Differences of two channels, divided by the square root of 2; none for a grey picture.
-    clipped : array of bool of this shape or None
+    clipped : array of bool of this shape
         Pixels at an end of the range.
     compressed : bool
         Whether the picture was JPEG: then colour tells nothing, because its high frequencies are left out.
@@ -80,7 +80,7 @@ def _without_texture(low: float, high: float) -> float:
     return min(max(0.0, high - LEAK**2 * low) / (1 - LEAK**2), WHITE**2 * low)
 
 
-def _places(luma: Array, clipped: npt.NDArray[np.bool_] | None) -> tuple[Array, Array] | None:
+def _places(luma: Array, clipped: npt.NDArray[np.bool_]) -> tuple[Array, Array] | None:
     """Return the top left corners of the blocks that are looked at; None if there are too few."""
     room = luma.shape[0] - SIDE + 1, luma.shape[1] - SIDE + 1
     if min(room) < 1:
@@ -88,13 +88,11 @@ def _places(luma: Array, clipped: npt.NDArray[np.bool_] | None) -> tuple[Array, 
     step = max(STEP, int(np.ceil(np.sqrt(room[0] * room[1] / MOST_BLOCKS))))
     i, j = (grid.ravel() for grid in np.meshgrid(*(np.arange(0, n, step) for n in room), indexing="ij"))
     blocks = sliding_window_view(luma, (SIDE, SIDE))[i, j]
-    used = np.ptp(blocks.reshape(i.size, -1), axis=1) > 0
-    if clipped is not None:
-        shares = sliding_window_view(clipped, (SIDE, SIDE))[i, j].reshape(i.size, -1).mean(axis=1)
-        used &= shares <= CLIPPED_SHARE
-    if np.count_nonzero(used) >= max(4 * LEAST_BLOCKS, FEWEST_SHARE * i.size):
-        i, j = i[used], j[used]
-    return (i, j) if i.size >= LEAST_BLOCKS else None
+    shares = sliding_window_view(clipped, (SIDE, SIDE))[i, j].reshape(i.size, -1).mean(axis=1)
+    used = (np.ptp(blocks.reshape(i.size, -1), axis=1) > 0) & (shares <= CLIPPED_SHARE)
+    # A drawing is mostly flat or clipped: what is left of it tells nothing about noise.
+    enough = np.count_nonzero(used) >= max(LEAST_BLOCKS, FEWEST_SHARE * i.size)
+    return (i[used], j[used]) if enough else None
 
 
 def _energies(plane: Array, places: tuple[Array, Array], share: float) -> tuple[float, float]:
