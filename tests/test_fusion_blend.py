@@ -14,10 +14,11 @@ KINDS = [np.uint8, np.uint16, np.int16, np.uint32, np.int32, np.int64, np.float1
 SHAPES = [(8, 8), (9, 13), (40, 8), (8, 41), (33, 64), (67, 101)]
 
 
-def placed(pixels, weight=1.0, *, matrix=None, offset=(0, 0), factor=1.0, last_resort=False, shape=None):
+def placed(pixels, weight=1.0, *, matrix=None, offset=(0, 0), factor=1.0, last_resort=False, shape=None, partly=True):
     """Return a source with one weight, or one for every cell."""
     cells = cell_shape(pixels.shape if shape is None else shape)
-    return blend.Placed(pixels, matrix, offset, factor, np.broadcast_to(np.float32(weight), cells).copy(), last_resort)
+    prior = np.broadcast_to(np.float32(weight), cells).copy()
+    return blend.Placed(pixels, matrix, offset, factor, prior, last_resort, partly)
 
 
 def blended(sources, shape=None, scale=None, noise=0.0):
