@@ -15,7 +15,7 @@ from ..parallel.blas import one_blas_thread
 from ._sr_degradation import Degradation, grey_value, strength
 from ._sr_jpeg import find_compression, within_steps
 from ._sr_pictures import LUMA, luma, n_colors
-from ._sr_restoring import Restoration, shipped
+from ._sr_restoring import shipped
 
 LEAST_COLOR_NOISE = 0.5  # in a channel; less is not seen
 
@@ -32,29 +32,30 @@ def restore_picture(array: Array, degradation: Degradation, *, n_jobs: int, mete
 
     `meter` counts pixels of all planes that are restored.
     """
-    models, kind, power = shipped(), *strength(degradation, array)
+    models, unit = shipped(), grey_value(array)
+    kind, power = strength(degradation, array)
     out: Array = array.astype(np.float64 if array.dtype == np.float64 else np.float32)
     before = luma(array)
-    after = models.restore(before, kind, power, n_jobs=n_jobs, meter=meter)
+    after = models.restore(before, kind, power, unit=unit, n_jobs=n_jobs, meter=meter)
     if kind == "jpeg":
-        after = before + _as_compressed(after - before, before, grey_value(array))
+        after = before + _as_compressed(after - before, before, unit)
     if planes_to_restore(array, degradation) == 1:
         colours = out[:, :, : n_colors(array)] if array.ndim == 3 else out[:, :, None]
         colours += (after - before)[:, :, None]
         return out
-    noise = degradation.color_noise * grey_value(array)
     for channel in (0, 2):
         plane = array[:, :, channel].astype(np.float32) - before
-        out[:, :, channel] = after + _restore_color(models, plane, channel, noise, n_jobs, meter)
+        noise = degradation.color_noise * color_share(channel)
+        out[:, :, channel] = after + models.restore(plane, "noise", noise, unit=unit, n_jobs=n_jobs, meter=meter)
     out[:, :, 1] = (after - LUMA[0] * out[:, :, 0] - LUMA[2] * out[:, :, 2]) / LUMA[1]
     return out
 
 
-def _restore_color(models: Restoration, plane: Array, channel: int, noise: float, n_jobs: int, meter: Meter) -> Array:
-    """Return the difference of a channel and brightness, restored."""
+def color_share(channel: int) -> float:
+    """Return the noise of the difference of a channel and brightness, over that of the channels."""
     weights = -np.array(LUMA)
     weights[channel] += 1
-    return models.restore(plane, "noise", noise * float(np.linalg.norm(weights)), n_jobs=n_jobs, meter=meter)
+    return float(np.linalg.norm(weights))
 
 
 def _as_compressed(change: Array, plane: Array, unit: float) -> Array:

@@ -126,9 +126,8 @@ def _difference(array: Array, channel: int, unit: float) -> Array:
 
 
 def strength(degradation: Degradation, array: Array) -> tuple[str, float]:
-    """Return by which models brightness is restored, and their strength in the unit of the picture."""
-    unit = grey_value(array)
+    """Return by which models brightness is restored, and their strength."""
     if degradation.noise:  # its models are right for noise that was compressed, too
-        return "noise", unit * degradation.noise * (INDEPENDENT if n_colors(array) == 3 else 1)
+        return "noise", degradation.noise * (INDEPENDENT if n_colors(array) == 3 else 1)
     assert degradation.jpeg_quality is not None
-    return "jpeg", unit * coarseness_of(degradation.jpeg_quality)
+    return "jpeg", coarseness_of(degradation.jpeg_quality)

@@ -25,7 +25,7 @@ STEP = 3  # pixels between blocks of a picture that does not have too many
 SMOOTH_SHARE = 0.1  # of the blocks
 GREY_SMOOTH_SHARE = 0.025  # of the blocks, where no colour tells noise from texture: only the smoothest can
 LEAST_BLOCKS = 16  # fewer tell nothing
-CLIPPED_SHARE = 0.1  # of the pixels of a block, above which noise is cut off
+CLIPPED_SHARES = (0.1, 0.6)  # of the pixels of a block, up to which its noise counts; the second if there are too few
 FEWEST_SHARE = 0.05  # of the blocks that must be left without those that are clipped or flat
 LEAK = 0.28  # ratio of high to low frequencies in textures without noise
 WHITE = 1.4  # largest ratio of low to high frequencies, and of high to low ones, of what can be noise alone
@@ -89,10 +89,12 @@ def _places(luma: Array, clipped: npt.NDArray[np.bool_]) -> tuple[Array, Array] 
     i, j = (grid.ravel() for grid in np.meshgrid(*(np.arange(0, n, step) for n in room), indexing="ij"))
     blocks = sliding_window_view(luma, (SIDE, SIDE))[i, j]
     shares = sliding_window_view(clipped, (SIDE, SIDE))[i, j].reshape(i.size, -1).mean(axis=1)
-    used = (np.ptp(blocks.reshape(i.size, -1), axis=1) > 0) & (shares <= CLIPPED_SHARE)
-    # A drawing is mostly flat or clipped: what is left of it tells nothing about noise.
-    enough = np.count_nonzero(used) >= max(LEAST_BLOCKS, FEWEST_SHARE * i.size)
-    return (i[used], j[used]) if enough else None
+    changing = np.ptp(blocks.reshape(i.size, -1), axis=1) > 0
+    for most in CLIPPED_SHARES:
+        used = changing & (shares <= most)
+        if np.count_nonzero(used) >= max(LEAST_BLOCKS, FEWEST_SHARE * i.size):
+            return i[used], j[used]
+    return None  # a drawing, mostly flat or clipped: what is left of it tells nothing about noise
 
 
 def _energies(plane: Array, places: tuple[Array, Array], share: float) -> tuple[float, float]:

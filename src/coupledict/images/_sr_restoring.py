@@ -172,7 +172,7 @@ class Restoration:
     noise: Levels
     jpeg: Levels
 
-    def restore(self, plane: Array, kind: str, strength: float, *, n_jobs: int, meter: Meter) -> Array:
+    def restore(self, plane: Array, kind: str, strength: float, *, unit: float, n_jobs: int, meter: Meter) -> Array:
         """Return a plane without its noise or its traces of compression.
 
         Parameters
@@ -180,8 +180,9 @@ class Restoration:
         plane : array of shape (rows, columns), float32
         kind : {"noise", "jpeg"}
         strength : float
-            Standard deviation of the noise, or the grey value (1/255 of the range) times the coarseness of JPEG; in the
-            unit of `plane`.
+            Standard deviation of the noise in grey values, or coarseness of JPEG.
+        unit : float
+            How much of the numbers of `plane` is a grey value, 1/255 of the range.
         n_jobs : int
             Threads.
         meter : Meter
@@ -189,11 +190,11 @@ class Restoration:
         """
         levels: Levels = getattr(self, kind)
         level = int(np.argmin(np.abs(np.log(levels.strengths / strength))))
-        factor = np.float32(levels.strengths[level] / strength)
+        factor = np.float32(levels.strengths[level] / (strength * unit))
         level_plane = plane - plane[0, 0]  # a flat picture stays exactly flat
         layers = predict_patches(PatchRestorer(levels, level), level_plane * factor, n_jobs=n_jobs, meter=meter)
         removed = level_plane - layers[:, :, 0] / factor
-        noise = strength if kind == "noise" else JPEG_NOISE * float(np.sqrt(levels.strengths[level]) / factor)
+        noise = strength * unit if kind == "noise" else JPEG_NOISE * float(np.sqrt(levels.strengths[level]) / factor)
         return np.asarray(plane - removed * trust(removed, layers[:, :, 1], noise))
 
     def to_state(self) -> ModelState:
