@@ -12,6 +12,7 @@ import coupledict
 from coupledict.files import ModelFileError
 from coupledict.images import MultiFocusFusion
 from coupledict.images import _fusion_blend as blend
+from coupledict.images import _fusion_motion as motions
 
 SHARP = data.coins()[40:180, 30:190]
 MOVED_SHAPE = (150, 200)
@@ -217,7 +218,8 @@ def test_stacks_that_are_aligned_are_left_alone(picture, sigma, n_sources):
     assert_same(MultiFocusFusion().fuse(sources), MultiFocusFusion(register=False).fuse(sources))
 
 
-def test_small_motions_are_mended_only_if_asked():
+def test_small_motions_are_mended_only_if_asked(monkeypatch):
+    monkeypatch.setattr(motions, "UNMOVED", 0.5)
     moves = [motion(MOVED_SHAPE, shift=(0.2 * k, 0)) for k in (-1, 0, 1)]
     sources, _ = moved_strips(MOVED_SHAPE, moves, sigma=1.0)
     for register, aligned in (("auto", False), (True, True), (np.True_, True), (False, False)):
