@@ -140,7 +140,9 @@ def rows_of(folder: Path | None, scale: int, arguments: Any) -> tuple[list[list[
         rows.append([name, *(f"{mean:.2f}" for mean in means), *times, "" if fitting is None else duration(fitting)])
 
     add("bicubic (imresize)", lambda plane: imresize(plane, float(scale)), None)
-    add("pretrained", SuperResolution.pretrained(scale, n_jobs=arguments.jobs).upscale, None)
+    for name, degradation in (("pretrained", "none"), ('pretrained, "auto"', "auto")):
+        shipped = SuperResolution.pretrained(scale, degradation=degradation, n_jobs=arguments.jobs)
+        add(name, shipped.upscale, None)
     for method in METHODS:
         model = SuperResolution(scale, method=method, n_jobs=arguments.jobs, random_state=arguments.seed)
         began = time.perf_counter()
