@@ -63,7 +63,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
     register : {"auto", True, False}, default="auto"
         Whether pictures are aligned, and their brightness matched. Each step from a picture to its neighbour is
         verified; one that does not make the two more alike is not taken, and :class:`FusedSource` says so. With
-        ``"auto"``, pictures whose corners would move by less than 0.35 pixels are not resampled.
+        ``"auto"``, pictures whose corners would move by less than 0.15 pixels are not resampled.
     motion : {"affine", "shift", "similarity", "projective"}, default="affine"
         Kind of motion between pictures. ``"shift"`` is for a camera on a rail that does not breathe, ``"similarity"``
         has shift, turn and scale, ``"projective"`` is for a camera that was tilted.
@@ -273,7 +273,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         if state.facts.get("views") != VIEWS:
             raise ValueError(
                 "Expected a dictionary of detail in focus and out of focus, got one of an earlier version, which was of"
-                " brightness. Call fit to learn a new one."
+                " brightness; fit learns a new one."
             )
         learner = CoupledDictionaryLearning._from_state(
             ModelState(LEARNER, state.facts["learner"], state.tensors, state.facts)

@@ -28,11 +28,12 @@ from ._opencv import opencv
 N_LEVELS = 3  # of detail
 BLOCK = 1 << N_LEVELS
 FRAME = 32  # pixels around a tile: a multiple of BLOCK, more than the reach of all filters
-TILE = (512, 768)
+TILE = (256, 512)
 WINDOW = 0.8  # Gaussian width, in pixels of a level, of the window for energies
 POWER, MORE_POWER = 2.0, 1.0  # of energy in the weights: with noise, which is averaged out so, and more without
 ENERGY_FLOOR = 0.05  # squared grey values, of 255, that count as no detail even without noise
 NOISE_FLOOR = 1.0  # the same, in variances of the noise on a level
+NOISE_FACTOR = 2.5  # variances that are no detail: with fewer, the largest noise would win over the mean of all
 EDGE = 12  # pixels at the border of a moved source that are not used where another source is there
 LAST_RESORT = 1e-6  # weight of the reference where no other source reaches
 MARGIN = 8  # pixels around what a tile needs of a source: the reach of the interpolation
@@ -81,6 +82,8 @@ class Placed:
         Its weight in each cell of the result.
     last_resort : bool
         Whether it is used where no source has a weight.
+    partly : bool
+        Whether some sources cover only a part of the result. Those that were moved are then not used near their border.
     """
 
     pixels: Array
@@ -89,6 +92,7 @@ class Placed:
     factor: float
     prior: Grey
     last_resort: bool
+    partly: bool
 
     def cut(self, part: tuple[slice, slice], work: type) -> tuple[Array, Grey | None]:
         """Return a part of the source in the place of the result, and which of its pixels are real; None if all are."""
@@ -98,14 +102,13 @@ class Placed:
             return self.pixels[rows, columns].astype(work), None
         whole = move = self.matrix @ np.array([[1.0, 0, part[1].start], [0, 1, part[0].start], [0, 0, 1]])
         source, move = _needed(self.pixels, move, shape)
-        if source.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
-            source = source.astype(work)
+        source = source.astype(work)  # before it is moved: what lies between pixels is not rounded
         groups = (
             [source] if source.ndim == 2 else [source[..., k : k + WIDEST] for k in range(0, source.shape[2], WIDEST)]
         )
         moved = [warp(group, move, shape, kernel="lanczos").reshape(*shape, *group.shape[2:]) for group in groups]
         real = _inside(whole, shape, self.pixels.shape)
-        return (moved[0] if len(moved) == 1 else np.concatenate(moved, axis=2)).astype(work), real
+        return (moved[0] if len(moved) == 1 else np.concatenate(moved, axis=2)), real
 
 
 def _ends(move: Matrix, shape: tuple[int, int]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -134,14 +137,15 @@ def _inside(move: Matrix, shape: tuple[int, int], source: tuple[int, ...]) -> Gr
     Between the corners the motion is taken as affine, which is exact but for projective motions.
     """
     x, y = _ends(move, shape)
-    if x.min() >= 0 and y.min() >= 0 and x.max() <= source[1] - 1 and y.max() <= source[0] - 1:
+    near = min(x.min(), y.min(), source[1] - 1 - x.max(), source[0] - 1 - y.max())
+    if near >= EDGE + 1:
         return None
     columns = (x[0] + (x[1] - x[0]) * np.arange(shape[1]) / max(1, shape[1] - 1))[None]
     rows = (y[0] + (y[2] - y[0]) * np.arange(shape[0]) / max(1, shape[0] - 1))[:, None]
     columns = columns + (x[2] - x[0]) * np.arange(shape[0])[:, None] / max(1, shape[0] - 1)
     rows = rows + (y[1] - y[0]) * np.arange(shape[1])[None] / max(1, shape[1] - 1)
-    near = np.minimum(np.minimum(columns, source[1] - 1 - columns), np.minimum(rows, source[0] - 1 - rows))
-    found: Grey = np.clip(near - EDGE, 0, 1).astype(np.float32)
+    inwards = np.minimum(np.minimum(columns, source[1] - 1 - columns), np.minimum(rows, source[0] - 1 - rows))
+    found: Grey = np.clip(inwards - EDGE, 0, 1).astype(np.float32)
     return found
 
 
@@ -167,7 +171,9 @@ class Pyramid:
         self._sums = [np.zeros(size + shape[2:], self._work) for size in sizes]
         self._weights = [np.zeros(size, np.float32) for size in sizes]
         self._power = POWER + MORE_POWER / (1 + noise)
-        self._floors = [(gain * noise, NOISE_FLOOR * gain * noise + ENERGY_FLOOR) for gain in _noise_gains()]
+        self._floors = [
+            (NOISE_FACTOR * gain * noise, NOISE_FLOOR * gain * noise + ENERGY_FLOOR) for gain in _noise_gains()
+        ]
 
     def add(self, placed: Placed, tile: Tile) -> None:
         """Add one tile of a source."""
@@ -182,7 +188,7 @@ class Pyramid:
         prior = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_LINEAR)
         prior = prior[: outer[0].stop - outer[0].start, : outer[1].stop - outer[1].start]
         pixels, real = placed.cut(outer, self._work)
-        if real is not None:
+        if real is not None and placed.partly:
             prior = prior * real
         if placed.factor != 1:
             pixels *= self._work(placed.factor)
@@ -208,7 +214,8 @@ class Pyramid:
         cv2 = opencv()
         for level in range(N_LEVELS):
             smaller = _down(pixels)
-            band = pixels - _up(smaller, pixels)
+            band = _up(smaller, pixels)
+            np.subtract(pixels, band, out=band)
             energy = cv2.GaussianBlur(_energy(band, self._scale), (5, 5), WINDOW)
             noise, floor = self._floors[level]
             energy -= np.float32(noise)
@@ -270,7 +277,9 @@ def _times(values: Array, weight: Grey) -> Array:
     if values.ndim == 2 or values.shape[2] > WIDEST:
         return values * (weight if values.ndim == 2 else weight[..., None])
     cv2 = opencv()
-    product = cv2.multiply(values, cv2.merge([weight] * values.shape[2]))
+    values = np.ascontiguousarray(values)
+    product = cv2.merge([weight] * values.shape[2])
+    cv2.multiply(values, product, dst=product)
     return np.asarray(product).reshape(values.shape)
 
 

@@ -12,6 +12,7 @@ blur can be told from stronger blur.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +29,7 @@ SMOOTHING = 0.7  # Gaussian width before the Laplacian, in pixels
 SCALE_WEIGHTS = (1.0, 1.5, 2.0, 3.0)  # of the energy at each scale, from fine to coarse
 NOISE_FACTOR = 2.0  # patches are coded to this multiple of the energy of the noise
 LEAST_NOISE = 0.02  # variance in squared grey values, of 255: what rounding leaves in smooth places
-BAND_PATCHES = 1 << 15
+BAND_PATCHES = 1 << 13  # coded at a time
 PYRAMID = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)  # kernel of OpenCV's pyrDown
 
 
@@ -95,8 +96,11 @@ class FocusMeasure:
         rule = CodingRule.checked(learner.n_nonzero_coefs, 1.0, "omp", positive_code=learner.positive_code)
         self._coder = PreparedCoder([sharp / norms], rule, np.dtype(np.float32), BAND_PATCHES)
 
-    def measure(self, grey: Grey, noise: float) -> Grey:
-        """Return the focus of each cell of a picture of brightness 0 to 255, given the variance of its noise."""
+    def measure(self, grey: Grey, noise: float, finest_done: Callable[[], None] = lambda: None) -> Grey:
+        """Return the focus of each cell of a picture of brightness 0 to 255, given the variance of its noise.
+
+        `finest_done` is called when most of the work is done.
+        """
         cv2 = opencv()
         rows, columns = cell_shape(grey.shape)
         noise = max(noise, LEAST_NOISE)
@@ -110,6 +114,8 @@ class FocusMeasure:
             if scale:
                 size = (found.shape[1] << scale, found.shape[0] << scale)
                 found = cv2.resize(found, size, interpolation=cv2.INTER_LINEAR)[:rows, :columns]
+            else:
+                finest_done()
             total += np.float32(SCALE_WEIGHTS[min(scale, len(SCALE_WEIGHTS) - 1)]) * found
         return total
 

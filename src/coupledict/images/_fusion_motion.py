@@ -39,12 +39,13 @@ FAINT = 0.05  # tiles with less detail than this share of the usual one are not 
 # A step must take away this share of what tiles lack to a correlation of 1, in three of four tiles. Aligned pairs that
 # were made have 0.000 to 0.001, the Lytro pairs -0.08 to 0.11, moved pictures 0.25 and more, 0.05 under strong defocus.
 LEAST_RISE = 0.04
-UNMOVED = 0.35  # largest movement of a corner, in pixels, that is left as it is: resampling would harm more
+UNMOVED = 0.15  # largest movement of a corner, in pixels, that is left as it is: resampling would harm more
 UNVERIFIED, UNNEEDED = "no motion makes it more like its neighbour", "it is aligned"
 LEAST_ALIKE = 0.3  # correlation of pictures of one scene
+SLIGHT = 0.002  # of the longer side: a movement below it that fails is not worth a word
 BLOCK = 8  # pixels of the coarse level over which brightness is compared
 DARK = 16.0  # blocks below this brightness, of 255, tell nothing about exposure
-EQUAL_EXPOSURE = 0.002
+EQUAL_EXPOSURE = 0.005
 LARGEST_GAIN = 2.0
 
 
@@ -99,7 +100,8 @@ def find_step(first: list[Grey], second: list[Grey], motion: Motion, factor: flo
     before, after = (_correlation(first[0], second[0], found, matrix) for found in (np.eye(3), matrix))
     if not failure and (after <= before or _rise(first[0], second[0], matrix) < LEAST_RISE):
         moved = largest_movement(scaled(matrix, 1 / factor), [factor * side for side in first[0].shape])
-        failure = UNVERIFIED if moved > UNMOVED else UNNEEDED
+        small = max(UNMOVED, SLIGHT * max(first[0].shape) * factor)
+        failure = UNVERIFIED if moved > small else UNNEEDED
     if failure:
         stays, lost = np.eye(3), failure not in (UNVERIFIED, UNNEEDED) or before < LEAST_ALIKE
         gain = 1.0 if lost else _gain(first, second, stays)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.memory import give_back_memory
 from ..foundation.progress import Meter
 from ..parallel.ordered import in_order
 from . import _fusion_motion as motions
@@ -30,7 +31,10 @@ from ._opencv import opencv
 
 #: Units of progress for each picture: the first pass, the decision, and the second pass.
 LOOK, DECIDE, BLEND = 50, 5, 45
+READ, MEASURE = 10, 30  # of the first pass
+BAND = 256  # rows at a time
 HOT = 20.0  # grey values, of 255, by which a hot pixel differs at least from all its neighbours
+HOT_CONTRAST = 2.0  # the same, in differences between these neighbours
 HOT_NOISE = 8.0  # the same, in standard deviations of the noise
 LEAST_FOR_HOT = 3  # pictures in which a pixel must stand out to be called hot
 LARGEST_VALUE = 60_000.0  # of float16
@@ -77,9 +81,10 @@ def look(stack: Stack, measure: FocusMeasure, motion: Motion | None, *, n_jobs: 
         pixels = first if number == 0 else stack.read(number)
         grey = luma(pixels, stack.scale)
         del pixels
+        meter.advance(READ)
         noise = noise_variance(grey)
         return Look(
-            _half(measure.measure(grey, noise or 0.0)),
+            _half(measure.measure(grey, noise or 0.0, partial(meter.advance, MEASURE))),
             _half(cell_means(grey)),
             noise,
             _stand_out(grey, noise or 0.0),
@@ -98,7 +103,8 @@ def look(stack: Stack, measure: FocusMeasure, motion: Motion | None, *, n_jobs: 
         found.hot = seen.hot if number == 0 else np.intersect1d(found.hot, seen.hot, assume_unique=True)
         if road is not None:
             road.go_on(seen.levels)
-        meter.advance(LOOK)
+        give_back_memory()
+        meter.advance(LOOK - READ - MEASURE)
     found.noise = min(noises, default=0.0)  # the same camera: the least textured picture shows it best
     found.steps = [] if road is None else road.steps
     if len(stack) < LEAST_FOR_HOT:
@@ -111,14 +117,22 @@ def _half(values: Grey) -> Volume:
 
 
 def _stand_out(grey: Grey, noise: float) -> npt.NDArray[np.intp]:
-    """Return the pixels that differ from all their neighbours by far."""
+    """Return the pixels that differ by far from all their neighbours, which are alike."""
     cv2 = opencv()
     around = np.ones((3, 3), np.uint8)
     around[1, 1] = 0
     by = np.float32(max(HOT, HOT_NOISE * noise**0.5))
-    found = grey > cv2.dilate(grey, around) + by
-    found |= grey < cv2.erode(grey, around) - by
-    return np.flatnonzero(found)
+    found = []
+    for first in range(0, grey.shape[0], BAND):  # in bands with a row more at both ends, for memory
+        low = max(0, first - 1)
+        part = grey[low : first + BAND + 1]
+        highest, lowest = cv2.dilate(part, around), cv2.erode(part, around)
+        # Beside texture even a point of one pixel is no fault.
+        away = np.maximum(np.float32(HOT_CONTRAST) * (highest - lowest), by)
+        there = (part > highest + away) | (part < lowest - away)
+        there = there[first - low :][:BAND]
+        found.append(np.flatnonzero(there) + first * grey.shape[1])
+    return np.concatenate(found)
 
 
 def place(stack: Stack, steps: list[Step], reference: int, *, always: bool, keep_size: bool) -> Placement:
@@ -175,6 +189,7 @@ def fuse_stack(
             moved[1][number], _ = _move_cells(brightness[number], matrix, placement.box)
             covered[number] = seen if placement.partly else None
         energy, brightness = moved
+        del moved
     for number, gain in enumerate(placement.gains):
         if gain != 1:
             brightness[number] /= np.float16(gain)
@@ -187,11 +202,14 @@ def fuse_stack(
         weight, reached = prior(decision, brightness, number, noise), covered[number]
         priors[number] = np.rint(255 * (weight if reached is None else weight * reached))
     labels = label_pixels(decision.costs, shape)
-    depth = _enlarge(decision.depth(), shape)
+    depth = decision.depth()
     del decision, energy, brightness
+    give_back_memory()
     meter.advance(DECIDE * n)
     image = _blend(stack, overview, placement, priors, reference, n_jobs, meter)
-    return Fusion(image, labels, depth, reference, placement.box, _report(stack, overview, placement, labels))
+    return Fusion(
+        image, labels, _enlarge(depth, shape), reference, placement.box, _report(stack, overview, placement, labels)
+    )
 
 
 def _enlarge(values: Grey, shape: tuple[int, int]) -> Grey:
@@ -229,14 +247,15 @@ def _blend(
             1 / placement.gains[number],
             priors[number].astype(np.float32) / 255,
             number == reference,
+            placement.partly,
         )
         work: list[Callable[[], None]] = [
             partial(read, number + 1),
             *(partial(pyramid.add, placed, part) for part in parts),
         ]
-        for _ in in_order(_run, work, n_jobs):
-            pass
-        meter.advance(BLEND)
+        for done, _ in enumerate(in_order(_run, work, n_jobs)):
+            meter.advance(BLEND * (done + 1) // len(work) - BLEND * done // len(work))
+        give_back_memory()
     return pyramid.collapse()
 
 

@@ -12,6 +12,7 @@ Grey = npt.NDArray[np.float32]
 
 LUMA = (0.299, 0.587, 0.114)  # Rec. 601, as Pillow and JPEG have it
 BLOCK = 16  # side of the blocks that noise is estimated on
+BAND = 16 * BLOCK  # rows at a time
 QUIET_SHARE = 10  # per cent of the blocks that show nothing but noise, even in a picture full of texture
 QUIET_FACTOR = 0.79  # what the quietest tenth of such blocks shows of white noise
 DARKEST, BRIGHTEST = 0.5, 254.5  # grey values beyond which pixels are black or white
@@ -44,13 +45,16 @@ def noise_variance(grey: Grey) -> float | None:
         return None
     cv2 = opencv()
     difference = np.array(SECOND_DIFFERENCE, np.float32)
-    found = cv2.sepFilter2D(grey, cv2.CV_32F, difference, difference)
-    np.multiply(found, found, out=found)
-    rows, columns = grey.shape[0] // BLOCK, grey.shape[1] // BLOCK
-    cut = ((grey < DARKEST) | (grey > BRIGHTEST)).astype(np.float32)
-    means, shares = (
-        cv2.resize(values[: rows * BLOCK, : columns * BLOCK], (columns, rows), interpolation=cv2.INTER_AREA)
-        for values in (found, cut)
-    )
-    whole = means[shares <= MOST_CUT]
+    columns = grey.shape[1] // BLOCK
+    quiet = []
+    for first in range(0, grey.shape[0] - BLOCK + 1, BAND):  # in bands, for memory
+        part = grey[first : first + BAND, : columns * BLOCK]
+        rows = part.shape[0] // BLOCK
+        part = part[: rows * BLOCK]
+        found = cv2.sepFilter2D(part, cv2.CV_32F, difference, difference)
+        np.multiply(found, found, out=found)
+        cut = ((part < DARKEST) | (part > BRIGHTEST)).astype(np.float32)
+        means, shares = (cv2.resize(x, (columns, rows), interpolation=cv2.INTER_AREA) for x in (found, cut))
+        quiet.append(means[shares <= MOST_CUT])
+    whole = np.concatenate(quiet)
     return float(np.percentile(whole, QUIET_SHARE)) / (QUIET_FACTOR * DIFFERENCE_GAIN) if whole.size else None
