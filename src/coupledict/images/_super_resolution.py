@@ -283,12 +283,12 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         --------
         >>> import numpy as np
         >>> from skimage import data
-        >>> from coupledict.images import SuperResolution
-        >>> photograph = data.coffee()[::2, ::2]
+        >>> from coupledict.images import SuperResolution, imresize
+        >>> photograph = imresize(data.coffee(), 1 / 2)
         >>> noisy = photograph + 10 * np.random.default_rng(0).standard_normal(photograph.shape)
         >>> found = SuperResolution.find_degradation(np.clip(np.rint(noisy), 0, 255).astype(np.uint8))
-        >>> print(found)
-        noise of about 10 grey values
+        >>> round(found.noise), found.jpeg_quality
+        (10, None)
         """
         return estimate(check_picture(image, "image"))
 
