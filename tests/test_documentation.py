@@ -69,6 +69,7 @@ WITHOUT_EXAMPLE = {
     "coupledict.LearningProgress",
     "coupledict.StoppedByCallback",
     "coupledict.images.Fusion",
+    "coupledict.images.FusedSource",
     "coupledict.distributed.ClusterError",
     "coupledict.distributed.ClusterTimeoutError",
     "coupledict.distributed.DaskData",
@@ -76,6 +77,7 @@ WITHOUT_EXAMPLE = {
 #: Classes that methods make, and nobody else: their parameters need not be told.
 MADE_BY_METHODS = {
     "coupledict.images.Fusion",
+    "coupledict.images.FusedSource",
     "coupledict.CodeFile",
     "coupledict.Progress",
     "coupledict.LearningProgress",
