@@ -233,7 +233,7 @@ def test_more_smoothness_makes_fewer_regions(rng):
     sources, _ = strips(SHARP, 3, sigma=1.0)
     noisy = [np.clip(source + 6 * rng.standard_normal(source.shape), 0, 255).astype(np.uint8) for source in sources]
     regions = []
-    for smoothness in (0.0, 1.0, 20.0):
+    for smoothness in (0.0, 0.1, 20.0):
         decision = MultiFocusFusion(smoothness=smoothness, register=False).fuse(noisy).decision
         regions.append(sum(ndimage.label(decision == number)[1] for number in range(3)))
     assert regions[0] > regions[1] > regions[2]

@@ -176,9 +176,9 @@ def test_faint_energy_beside_a_strong_edge_is_not_trusted():
     energy[1] = 8
     energy[0, :, 19:21] = 2000
     decision = decide(energy, np.full(energy.shape, 90, np.float16), [None] * 2, 0.0, 1.0)
-    assert decision.confidence[:, 19:21].min() > 0.9
-    assert decision.confidence[:, [16, 17, 22, 23]].max() < 0.3
-    assert decision.confidence[:, [0, 1, 38, 39]].min() > 0.9
+    assert decision.confidence[:, 19:21].min() > 0.8
+    assert decision.confidence[:, [16, 17, 22, 23]].max() < 0.2
+    assert decision.confidence[:, [0, 1, 38, 39]].min() > 0.8
 
 
 def made(costs):

@@ -223,20 +223,15 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
     def _fuse(self, images: Sequence[Any], measure: FocusMeasure, meter: Meter, *, keep_size: bool) -> Fusion:
         """Fuse a stack at once."""
         stack, n_jobs = Stack(images, self.patch_size), count_jobs(self.n_jobs)
+        overview = look(stack, measure, self.motion if self.register else None, n_jobs=n_jobs, meter=meter)
         reference = len(stack) // 2
-        motion = self.motion if self.register else None
-        overview = look(stack, measure, motion, n_jobs=n_jobs, meter=meter)
-        placement = place(
-            stack,
-            overview.steps,
-            reference,
-            always=self.register != "auto" and bool(self.register),
-            keep_size=keep_size,
-        )
+        reference += reference in overview.strangers  # the next is none
+        always = self.register != "auto" and bool(self.register)
+        placement = place(stack, overview, reference, always=always, keep_size=keep_size)
         fused = fuse_stack(
             stack, overview, placement, reference, smoothness=self.smoothness, n_jobs=n_jobs, meter=meter
         )
-        return with_steps(fused, overview.steps)
+        return with_steps(fused, overview)
 
     def _focus_measure(self) -> FocusMeasure:
         return FocusMeasure(self._dictionary(), self.n_scales)

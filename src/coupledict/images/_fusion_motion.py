@@ -112,12 +112,13 @@ def find_step(first: list[Grey], second: list[Grey], motion: Motion, factor: flo
 class Road:
     """The steps of a stack, found one after the other.
 
-    A picture that has nothing in common with its neighbours, such as one that was shot by mistake, is passed by: the
-    next picture is aligned with the one before it.
+    A picture that has nothing in common with its neighbours, such as one that was shot by mistake, is a stranger: it is
+    passed by, and the next picture is aligned with the one before it.
     """
 
     def __init__(self, motion: Motion, factor: float) -> None:
         self.steps: list[Step] = []
+        self.strangers: set[int] = set()
         self._motion, self._factor = motion, factor
         self._last: list[list[Grey]] = []  # levels of the last two pictures
 
@@ -128,7 +129,8 @@ class Road:
             if step.lost and len(self._last) > 1 and self.steps[-1].lost:
                 past = find_step(self._last[-2], levels, self._motion, self._factor)
                 if not past.lost:  # the lost step before it is none, so this is the motion from its end
-                    step, self.steps[-1] = past, replace(self.steps[-1], lost=False)
+                    self.strangers.add(len(self.steps))
+                    step, self.steps[-1] = past, replace(self.steps[-1], lost=False, note="")
             self.steps.append(step)
         self._last = [*self._last[-1:], levels]
 
@@ -287,7 +289,9 @@ def _gain(first: list[Grey], second: list[Grey], matrix: Matrix) -> float:
     used = (means[2] == 1) & (means[0] > DARK) & (means[1] > DARK)
     if not used.any():
         return 1.0
-    gain = float(np.median(means[1][used] / means[0][used]))
+    low, gain, high = (float(value) for value in np.percentile(means[1][used] / means[0][used], (25, 50, 75)))
+    if low <= 1 <= high:  # some blocks are brighter, others darker: that is blur, not exposure
+        return 1.0
     return gain if 1 / LARGEST_GAIN < gain < LARGEST_GAIN else 1.0
 
 

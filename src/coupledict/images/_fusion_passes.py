@@ -60,6 +60,7 @@ class Overview:
     noise: float
     hot: npt.NDArray[np.intp]
     steps: list[Step] = field(default_factory=list)
+    strangers: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,8 @@ def look(stack: Stack, measure: FocusMeasure, motion: Motion | None, *, n_jobs: 
         give_back_memory()
         meter.advance(LOOK - READ - MEASURE)
     found.noise = min(noises, default=0.0)  # the same camera: the least textured picture shows it best
-    found.steps = [] if road is None else road.steps
+    if road is not None:
+        found.steps, found.strangers = road.steps, road.strangers
     if len(stack) < LEAST_FOR_HOT:
         found.hot = np.empty(0, int)
     return found
@@ -135,14 +137,17 @@ def _stand_out(grey: Grey, noise: float) -> npt.NDArray[np.intp]:
     return np.concatenate(found)
 
 
-def place(stack: Stack, steps: list[Step], reference: int, *, always: bool, keep_size: bool) -> Placement:
+def place(stack: Stack, overview: Overview, reference: int, *, always: bool, keep_size: bool) -> Placement:
     """Return where each picture is, from the steps between neighbours; without steps all stay where they are."""
-    n, shape = len(stack), stack.shape
+    n, shape, steps = len(stack), stack.shape, overview.steps
     matrices, gains = [np.eye(3)] * n, [1.0] * n
     if steps:
         matrices, gains = motions.chain(steps, reference)
     least = 0.0 if always else motions.UNMOVED
-    aligned = [motions.largest_movement(matrix, shape) > least for matrix in matrices]
+    aligned = [
+        number not in overview.strangers and motions.largest_movement(matrix, shape) > least
+        for number, matrix in enumerate(matrices)
+    ]
     matrices = [matrix if moved else np.eye(3) for matrix, moved in zip(matrices, aligned, strict=True)]
     gains = [gain if abs(gain - 1) > motions.EQUAL_EXPOSURE else 1.0 for gain in gains]
     box = common = motions.common_box(matrices, shape)
@@ -194,6 +199,8 @@ def fuse_stack(
         if gain != 1:
             brightness[number] /= np.float16(gain)
             energy[number] /= np.float16(gain**2)
+    for number in overview.strangers:
+        energy[number], covered[number] = 0, np.zeros(cells, np.float32)
     overview.energy = overview.brightness = np.empty((0, 0, 0), np.float16)
     noise = overview.noise
     decision = decide(energy, brightness, covered, noise, smoothness)
@@ -298,9 +305,9 @@ def _report(stack: Stack, overview: Overview, placement: Placement, labels: Any)
     return found
 
 
-def with_steps(fused: Fusion, steps: list[Step]) -> Fusion:
+def with_steps(fused: Fusion, overview: Overview) -> Fusion:
     """Add to each source what its step towards the reference has found."""
-    sources = list(fused.sources)
+    sources, steps = list(fused.sources), overview.steps
     for outwards in (range(fused.reference + 1, len(sources)), range(fused.reference - 1, -1, -1)):
         cut_off = False
         for number in outwards if steps else ():
@@ -309,5 +316,7 @@ def with_steps(fused: Fusion, steps: list[Step]) -> Fusion:
             if cut_off and not note:
                 note = "It was aligned with its neighbour, but a picture between it and the middle one was not."
             cut_off |= step.lost
+            if number in overview.strangers:
+                note = "It was left out: it has nothing in common with its neighbours."
             sources[number] = replace(sources[number], correlation=step.correlation, note=note)
     return replace(fused, sources=sources)

@@ -13,6 +13,7 @@ from ._fusion_focus import detail
 from ._grey import Grey, luma
 from ._patches import extract_patches
 
+LARGEST_SCALE = 1e30  # fits float32, times 255
 LEAST_DETAIL = 1.0  # energy per pixel, in squared grey values of 255, of a patch to learn from
 VIEWS = ("focused", "blurred")
 
@@ -79,7 +80,7 @@ def unit_scale(images: Sequence[Array]) -> float:
         return 1 / float(np.iinfo(images[0].dtype).max)
     largest = max(max(abs(float(image.min())), abs(float(image.max()))) for image in images)
     real = np.result_type(images[0].dtype, np.float32)
-    return 1 / max(largest, float(np.finfo(real).tiny))
+    return min(1 / max(largest, float(np.finfo(real).tiny)), LARGEST_SCALE)
 
 
 def check_pairs(X: Any, side: int) -> list[tuple[Grey, Grey]]:

@@ -13,7 +13,6 @@ from ._files import read_image
 from ._fusion_pictures import as_image, check_size, unit_scale
 
 MOST_SOURCES = 65535
-LARGEST_SCALE = 1e30  # fits float32
 
 
 class Stack:
@@ -49,7 +48,7 @@ class Stack:
             if isinstance(source, np.ndarray):
                 self._check(number, source)
         if arrays:
-            self._scale = min(255 * unit_scale(arrays), LARGEST_SCALE)
+            self._scale = 255 * unit_scale(arrays)
 
     def __len__(self) -> int:
         return len(self._sources)
