@@ -222,6 +222,7 @@ def test_stacks_that_are_aligned_are_left_alone(picture, sigma, n_sources):
 
 def test_small_motions_are_mended_only_if_asked(monkeypatch):
     monkeypatch.setattr(motions, "UNMOVED", 0.5)
+    monkeypatch.setattr(motions, "LEAST_SMALL_RISE", motions.LEAST_RISE)
     moves = [motion(MOVED_SHAPE, shift=(0.2 * k, 0)) for k in (-1, 0, 1)]
     sources, _ = moved_strips(MOVED_SHAPE, moves, sigma=1.0)
     for register, aligned in (("auto", False), (True, True), (np.True_, True), (False, False)):

@@ -91,7 +91,7 @@ def read_plane(file: Path, *, colour: bool) -> Any:
     import numpy as np
 
     from ..images._files import read_image
-    from ..images._fusion_evidence import luma
+    from ..images._grey import luma
 
     pixels = read_image(file).pixels
     scale = RANGE / np.iinfo(pixels.dtype).max

@@ -26,7 +26,7 @@ from ._opencv import opencv
 
 CELL = 4  # pixels along a side of a cell: the distance of neighbouring patches
 SMOOTHING = 0.7  # Gaussian width before the Laplacian, in pixels
-SCALE_WEIGHTS = (1.0, 1.5, 2.0, 3.0)  # of the energy at each scale, from fine to coarse
+SCALE_WEIGHTS = (1.0, 0.7, 0.5, 0.3)  # of the energy at each scale, from fine to coarse
 NOISE_FACTOR = 2.0  # patches are coded to this multiple of the energy of the noise
 LEAST_NOISE = 0.02  # variance in squared grey values, of 255: what rounding leaves in smooth places
 BAND_PATCHES = 1 << 13  # coded at a time

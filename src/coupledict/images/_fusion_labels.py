@@ -28,8 +28,11 @@ EDGE = 20.0  # difference of brightness between cells that makes a change cheap
 CHEAPEST = 0.1
 MOST_SMOOTHNESS = 1e3  # more makes no difference
 UNCOVERED = 4.0  # cost of a source that does not reach a cell
-INDIFFERENT = 0.15  # costs that differ by this are nearly the same
+INDIFFERENT = 0.03  # costs that differ by this are nearly the same
+NOISY_INDIFFERENT = 0.15  # the same under noise, where the mean of more sources is better
+NOISY = 5.0  # variance of noise, in squared grey values, half-way between the two
 REACH = 9  # cells along a side of the window in which a source is a candidate for pixels
+PAIR_REACH = 3  # the same if there are only two sources: what is in between is in neither
 NEGLIGIBLE = 0.03  # weights below this are none: most sources have nothing to give to most places
 AGREEMENT = 3.0  # difference of the brightness of two sources, in grey values, up to which they agree
 
@@ -46,16 +49,19 @@ class Decision:
         The source with the lowest cost.
     confidence : array of float32 of shape (rows, columns)
         How much the evidence had to say, from 0 to 1.
+    indifferent : float
+        Costs that differ by this are nearly the same.
     """
 
     costs: Volume
     labels: npt.NDArray[np.intp]
     confidence: Grey
+    indifferent: float = INDIFFERENT
 
     def preference(self, number: int) -> Grey:
         """Return how near a source is to the best one, from 0 to 1, for each cell."""
         lowest = np.take_along_axis(self.costs, self.labels[None], 0)[0].astype(np.float32)
-        found: Grey = np.exp((lowest - self.costs[number]) / np.float32(INDIFFERENT))
+        found: Grey = np.exp((lowest - self.costs[number]) / np.float32(self.indifferent))
         return found
 
     def depth(self) -> Grey:
@@ -85,7 +91,8 @@ def decide(energy: Volume, brightness: Volume, covered: list[Grey | None], noise
             cost += np.float32(UNCOVERED) * (1 - reached)
         energy[number] = cost
     costs = _spread(energy, guide, min(smoothness, MOST_SMOOTHNESS))
-    return Decision(costs, costs.argmin(axis=0), confidence)
+    indifferent = INDIFFERENT + (NOISY_INDIFFERENT - INDIFFERENT) * noise / (noise + NOISY)
+    return Decision(costs, costs.argmin(axis=0), confidence, indifferent)
 
 
 def _spread(costs: Volume, guide: Grey, smoothness: float) -> Volume:
@@ -97,7 +104,8 @@ def _spread(costs: Volume, guide: Grey, smoothness: float) -> Volume:
         steps = np.abs(np.diff(guide, axis=axis))
         ease = np.maximum(np.exp(-np.moveaxis(steps, axis, 0) / np.float32(EDGE)), np.float32(CHEAPEST))
         large = np.float32(LARGE_CHANGE * smoothness) * ease
-        small = np.minimum(np.float32(SMALL_CHANGE * smoothness), large)
+        # Two sources are not neighbours in a row of depths: a change from one to the other is a large one.
+        small = large if len(costs) == 2 else np.minimum(np.float32(SMALL_CHANGE * smoothness), large)
         _sweep(near, sums, small, large)
         _sweep(near[:, ::-1], sums[:, ::-1], small[::-1], large[::-1])
     for number in range(len(costs)):
@@ -128,7 +136,8 @@ def prior(decision: Decision, brightness: Volume, number: int, noise: float) -> 
     candidates; near the edge of a thing in front that is often another source than that of the cell.
     """
     cv2 = opencv()
-    window = np.ones((REACH, REACH), np.uint8)
+    reach = PAIR_REACH if len(decision.costs) == 2 else REACH
+    window = np.ones((reach, reach), np.uint8)
     near = cv2.dilate(decision.preference(number), window)
     taken = np.take_along_axis(brightness, decision.labels[None], 0)[0].astype(np.float32)
     apart = brightness[number].astype(np.float32) - taken

@@ -39,6 +39,10 @@ FAINT = 0.05  # tiles with less detail than this share of the usual one are not 
 # A step must take away this share of what tiles lack to a correlation of 1, in three of four tiles. Aligned pairs that
 # were made have 0.000 to 0.001, the Lytro pairs -0.08 to 0.11, moved pictures 0.25 and more, 0.05 under strong defocus.
 LEAST_RISE = 0.04
+SMALL, LEAST_SMALL_RISE = (
+    0.004,
+    0.12,
+)  # movements below this share of the longer side must do better: blur can feign them
 UNMOVED = 0.15  # largest movement of a corner, in pixels, that is left as it is: resampling would harm more
 UNVERIFIED, UNNEEDED = "no motion makes it more like its neighbour", "it is aligned"
 LEAST_ALIKE = 0.3  # correlation of pictures of one scene
@@ -98,10 +102,12 @@ def find_step(first: list[Grey], second: list[Grey], motion: Motion, factor: flo
     """Return the step between two pictures, given by their levels; `factor` is how much smaller the finest level is."""
     matrix, failure = _estimate(first, second, motion)
     before, after = (_correlation(first[0], second[0], found, matrix) for found in (np.eye(3), matrix))
-    if not failure and (after <= before or _rise(first[0], second[0], matrix) < LEAST_RISE):
+    if not failure:
+        longest = factor * max(first[0].shape)
         moved = largest_movement(scaled(matrix, 1 / factor), [factor * side for side in first[0].shape])
-        small = max(UNMOVED, SLIGHT * max(first[0].shape) * factor)
-        failure = UNVERIFIED if moved > small else UNNEEDED
+        least = LEAST_RISE if moved > SMALL * longest else LEAST_SMALL_RISE
+        if after <= before or _rise(first[0], second[0], matrix) < least:
+            failure = UNVERIFIED if moved > max(UNMOVED, SLIGHT * longest) else UNNEEDED
     if failure:
         stays, lost = np.eye(3), failure not in (UNVERIFIED, UNNEEDED) or before < LEAST_ALIKE
         gain = 1.0 if lost else _gain(first, second, stays)
