@@ -43,9 +43,8 @@ MORE = ("quick",)
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the fusion of focus stacks.")
-    parser.add_argument(
-        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS + MORE)} (default: all but the last)"
-    )
+    parts = ", ".join(PARTS + MORE)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {parts} (default: all but the last)")
     parser.add_argument("--data", metavar="DIR", help="folder with sr, stacks and lytro (else COUPLEDICT_DATA)")
     parser.add_argument("--set", choices=("tune", "report"), default="report", help="photographs (default: report)")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of scenes (default: all)")
