@@ -29,6 +29,7 @@ from coupledict.parallel import blas
 from coupledict.parallel.cancel import CancelToken
 from coupledict.parallel.ordered import in_order
 
+PACKAGE = os.path.dirname(coupledict.__file__)
 HEARD_AFTER = {dis.opmap[name] for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD") if name in dis.opmap}
 
 pytestmark = pytest.mark.skipif(
@@ -53,7 +54,7 @@ class Interrupt:
 
     def _enter_frame(self, frame, event, argument):
         path, _, name = frame.f_code.co_filename.rpartition(os.sep)
-        if "coupledict" not in path or not (self._names is None or name in self._names):
+        if not path.startswith(PACKAGE) or not (self._names is None or name in self._names):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         last = dis.opmap["RESUME"]

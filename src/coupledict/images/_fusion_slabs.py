@@ -61,7 +61,7 @@ def fuse_slabs(
                 )
             np.save(file, slab.image)
             fused.append(replace(slab, image=np.empty(0), depth=np.empty(0, np.float32)))
-        whole = fuse_all([np.load(file, mmap_mode="r") for file in files])
+        whole = fuse_all([np.load(file, mmap_mode="r", allow_pickle=False) for file in files])
     decision, depth = _decisions(whole, fused, slabs)
     sources = [
         _in_result(source, slab.sources, number, whole.sources[place])

@@ -38,6 +38,7 @@ class Moments:
     def expect(self, table: Array, threads: Threads | None = None) -> Floats:
         """Return samples with their missing entries, which are NaN, filled in by the conditional mean."""
         threads = Threads() if threads is None else threads
+        table = np.ascontiguousarray(table)  # the last bits of a product depend on the order in memory
         known = ~np.isnan(table)
         filled = np.where(known, table, self.mean)
         packed = np.packbits(known, axis=1)

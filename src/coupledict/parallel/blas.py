@@ -8,6 +8,7 @@ was skipped is removed by its ``__del__``.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from typing import Any
@@ -21,7 +22,8 @@ class _Limit:
     def __init__(self) -> None:
         self._lock = threading.RLock()  # reentrant: garbage collection may call remove() in the middle of a change
         self._holds: dict[int, int] = {}  # each hold, and the thread that made it
-        self._libraries: list[Any] | None = None
+        self._libraries: list[Any] = []
+        self._n_modules = 0  # that were imported when the libraries were looked up
         self._before: list[tuple[Any, int]] = []  # the numbers of threads to restore
 
     def add(self, hold: int) -> None:
@@ -30,7 +32,8 @@ class _Limit:
             self._holds[hold] = threading.get_ident()
             if len(self._holds) > 1:
                 return
-            if self._libraries is None:
+            if len(sys.modules) != self._n_modules:  # what was imported since may have brought a BLAS of its own
+                self._n_modules = len(sys.modules)
                 self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
             counts = [(library, library.num_threads) for library in self._libraries]
             self._before = [(library, n) for library, n in counts if n is not None and n > 1]
