@@ -94,7 +94,7 @@ class Pictures:
             if name not in self._like and name not in self._loaders:
                 return None
             self._ensure(name)
-            pixels = np.load(self._path(name), mmap_mode="r")
+            pixels = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
         part = pixels[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
         if row < 0 or column < 0 or part.size == 0:
             return None
@@ -124,7 +124,7 @@ class Pictures:
         self._like[name] = replace(picture, pixels=np.empty((0, 0), np.uint8))
 
     def _read(self, name: str) -> Picture:
-        return replace(self._like[name], pixels=np.load(self._path(name)))
+        return replace(self._like[name], pixels=np.load(self._path(name), allow_pickle=False))
 
     def _ensure(self, name: str) -> None:
         """Load a promised picture unless it is on disk; remove those that were looked at long ago."""
