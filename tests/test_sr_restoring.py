@@ -199,14 +199,28 @@ def test_degraded_pictures_are_better_than_interpolated_ones(scale, level, gain)
     assert psnr(ours, original) > psnr(none, original) - 0.05
 
 
-@pytest.mark.parametrize("scale", [2, 3, 4])
-@pytest.mark.parametrize("name", ["astronaut", "coffee", "camera", "grass", "gravel", "brick", "text"])
+#: So small, the texture of these is as white as noise, and is taken for it.
+MISTAKEN = [("grass", 3), ("grass", 4), ("gravel", 4)]
+CLEAN = ["astronaut", "coffee", "camera", "grass", "gravel", "brick", "text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [(name, scale) for name in CLEAN for scale in (2, 3, 4) if (name, scale) not in MISTAKEN]
+)
 def test_clean_pictures_are_enlarged_to_the_same_bits(name, scale):
-    if name in ("grass", "gravel") and scale > 2:
-        pytest.skip("so small, their texture is as white as noise")
     small = imresize(getattr(data, name)(), 1 / scale)
     auto, none = (SuperResolution.pretrained(scale, degradation=text).upscale(small) for text in ("auto", "none"))
     np.testing.assert_array_equal(auto, none)
+
+
+@pytest.mark.parametrize(("name", "scale"), MISTAKEN)
+def test_texture_that_is_taken_for_noise_is_still_better_than_interpolated(name, scale):
+    original = getattr(data, name)()
+    original = original[: original.shape[0] // scale * scale, : original.shape[1] // scale * scale]
+    small = imresize(original, 1 / scale)
+    assert (
+        psnr(SuperResolution.pretrained(scale).upscale(small), original) > psnr(imresize(small, scale), original) + 0.1
+    )
 
 
 def test_noise_of_colour_is_mended_too():
