@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from _data import Array
-from _recognition_digits import grid, three_parts
-from _recognition_wiki import find_wiki, load_wiki
+from _recognition_wiki import find_wiki, grid, load_wiki
 from _timing import table
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from coupledict.classification import CoupledClassifier
@@ -45,6 +45,14 @@ LABELLED = (
 )
 Predictor = Callable[[Array], Array]
 Fit = Callable[..., Predictor]
+
+
+def three_parts(y: Array, seed: int) -> tuple[Array, Array, Array]:
+    """Return the rows to learn from, those to choose settings on, and those to test: 50, 20 and 30 per cent."""
+    rows = np.arange(y.size)
+    rest, test = train_test_split(rows, test_size=0.3, stratify=y, random_state=seed)
+    train, held = train_test_split(rest, test_size=2 / 7, stratify=y[rest], random_state=seed)
+    return train, held, test
 
 
 def direct(task: Transfer, *, n_neighbors: int) -> Predictor:
