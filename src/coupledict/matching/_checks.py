@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.checks import check_non_negative
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import check_views, list_views, view_number
 from ._whitening import check_finite, check_rows, has_view
@@ -102,6 +103,12 @@ def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int
     if compare == "auto":
         return "labels" if labelled else "both"
     return str(compare)
+
+
+def check_share(value: object, name: str) -> None:
+    """Raise unless a parameter is None or a number from 0 to 1."""
+    if value is not None and check_non_negative(value, name) > 1:
+        raise ValueError(f"Expected {name} to be a number from 0 to 1, or None to have it chosen, got {value}.")
 
 
 def check_direction(source: Any, target: Any, n_views: int, names: Names) -> tuple[tuple[int, ...], int]:

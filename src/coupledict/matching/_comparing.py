@@ -31,7 +31,7 @@ class Sides:
     ----------
     fitted : FittedMatcher
     queries : dict of int to array
-        Whitened views of the queries, by number.
+        Views of the queries, by number.
     gallery : array of shape (n_gallery, n_features_target)
     target : int
         Number of the gallery's view.
@@ -103,7 +103,7 @@ class Sides:
     def _blocks(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, Array]]:
         """Yield where a block of the gallery starts, and its vectors."""
         for start in range(0, self.gallery.shape[0], GALLERY_BLOCK):
-            block = self.fitted.whiten(self.gallery[start : start + GALLERY_BLOCK], self.target)
+            block = self.gallery[start : start + GALLERY_BLOCK]
             vectors = self.fitted.vectors({self.target: block}, self.where, self.target, self.n_jobs)
             yield start, vectors.astype(dtype, copy=False)
 

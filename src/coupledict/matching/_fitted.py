@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..files.models import JSON
-from ..files.state import ModelState, check_file_count, check_range
+from ..files.state import ModelState, check_file_count, check_range, is_number, shorten
 from ..foundation.arrays import Array, common_dtype
+from ._choosing import Choice, unit
+from ._direct import Metric, Pair, metrics_from_tensors, metrics_to_tensors
+from ._kernel import KernelMaps
 from ._mapped import LABELS, Member, Target
+from ._preparing import KINDS, Kind
 from ._whitening import Whitening, has_view
 
-#: Where samples are compared: by labels, by codes, or in views with weights.
-Comparison: TypeAlias = Literal["labels", "codes"] | list[tuple[int, float]]
+#: Where samples are compared: by labels, by codes, or in views with weights; two views are compared directly.
+Comparison: TypeAlias = Literal["labels", "codes"] | list[tuple[int | Pair, float]]
 
 MOST, MOST_SCALING = 1e50, 1e154  # whitening undoes the units of features, all else is of the order of 1
 
@@ -32,11 +36,20 @@ class FittedMatcher:
         Dictionaries and maps, which predict together.
     prior : array of shape (n_classes,), or None
         Shares of the classes, if there were labels.
+    choice : Choice
+        What was chosen, by users or by validation.
+    smooth : KernelMaps or None
+        Predicts beside the members; None if it has no weight.
+    metrics : dict of pairs of views to Metric
+        For direct comparisons; empty if these have no weight.
     """
 
     whitenings: list[Whitening]
     members: list[Member]
     prior: Array | None
+    choice: Choice
+    smooth: KernelMaps | None = None
+    metrics: dict[Pair, Metric] = field(default_factory=dict)
 
     @property
     def widths(self) -> list[int]:
@@ -47,43 +60,57 @@ class FittedMatcher:
         """Return the dtype of results computed from these arrays."""
         return common_dtype([*arrays, *self.members[0].components])
 
-    def whiten(self, array: Array, view: int) -> Array:
-        """Return samples of a view, whitened."""
-        return self.whitenings[view].apply(array, self.dtype_with(array))
+    def whiten(self, views: dict[int, Array]) -> dict[int, Array]:
+        """Return samples of some views, whitened."""
+        return {v: self.whitenings[v].apply(view, self.dtype_with(view)) for v, view in views.items()}
 
     def predict(self, views: dict[int, Array], view: int, n_jobs: int | None) -> Array:
-        """Return a view in its own units, predicted from whitened views; each sample from those that it has."""
-        return self.whitenings[view].undo(by_views(views, lambda own: self._predicted(own, view, n_jobs)))
+        """Return a view in its own units, predicted from other views; each sample from those that it has."""
+        return self.whitenings[view].undo(by_views(views, lambda own: self._predicted(self.whiten(own), view, n_jobs)))
 
     def _predicted(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
-        """Return the mean of what the members predict."""
+        """Return what the members and the kernel predict from whitened views."""
+        share = self.choice.kernel_weight
+        if self.smooth is not None and share == 1:
+            return self.smooth.predict(views, target, n_jobs)
         total = self.members[0].predict(views, target, n_jobs)
         for member in self.members[1:]:
             total += member.predict(views, target, n_jobs)
-        return np.asarray(total / len(self.members))
+        mean = np.asarray(total / len(self.members))
+        if self.smooth is None:
+            return mean
+        return np.asarray((1 - share) * mean + share * self.smooth.predict(views, target, n_jobs), dtype=mean.dtype)
 
     def probabilities(self, views: dict[int, Array], n_jobs: int | None) -> Array:
-        """Return probabilities of the classes: predicted indicators, clipped at 0 and scaled to sum 1."""
+        """Return probabilities of the classes: indicators predicted from whitened views, clipped at 0, of sum 1."""
         scores = np.clip(self._predicted(views, LABELS, n_jobs) + self.prior, 0, None)
         total = scores.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0, scores / np.where(total > 0, total, 1), self.prior))
 
     def vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
-        """Return one vector per sample, from its whitened views; the inner product of two is their similarity."""
+        """Return one vector per sample, from its views; the inner product of two is their similarity."""
         return by_views(views, lambda own: self._vectors(own, where, target, n_jobs))
 
     def _vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
         """Return one vector per sample; all samples have all these views."""
+        found, white = [], self.whiten(views)
         if where == "labels":
-            return self.probabilities(views, n_jobs)
+            return self.probabilities(white, n_jobs)
         if where == "codes":
-            codes = [member.compared_codes(views, target, n_jobs) for member in self.members]
-            return np.asarray(np.hstack([_unit(table) for table in codes]) / np.sqrt(len(codes)))
-        found = []
-        for view, weight in where:
-            own = views[view] if view in views else self._predicted(views, view, n_jobs)
-            found.append(_unit(own) * np.sqrt(weight))
+            codes = [member.compared_codes(white, target, n_jobs) for member in self.members]
+            return np.asarray(np.hstack([unit(table) for table in codes]) / np.sqrt(len(codes)))
+        for place, weight in where:
+            if isinstance(place, tuple):
+                own = self._direct(views, place)
+            else:
+                own = white[place] if place in white else self._predicted(white, place, n_jobs)
+            found.append(unit(own) * np.sqrt(weight, dtype=own.dtype))
         return np.hstack(found)
+
+    def _direct(self, views: dict[int, Array], pair: Pair) -> Array:
+        """Return samples of one of two views that are compared directly."""
+        v = pair[0] if pair[0] in views else pair[1]
+        return self.metrics[pair].apply(views[v], self.whitenings[v], self.dtype_with(views[v]))
 
     # To files and back
 
@@ -96,18 +123,30 @@ class FittedMatcher:
             tensors |= whitening.tensors(v)
         for number, member in enumerate(self.members):
             tensors |= member.tensors(number)
+        tensors |= {} if self.smooth is None else self.smooth.tensors()
+        tensors |= metrics_to_tensors(self.metrics)
         facts: dict[str, JSON] = {
             "n_views": len(self.whitenings),
             "n_members": len(self.members),
             "coupled": self.members[0].coupled,
             "n_nonzero": int(self.members[0].n_nonzero),
             "turned": [whitening.axes is not None for whitening in self.whitenings],
+            "rest": [whitening.rest for whitening in self.whitenings],
+            "kinds": list(self.choice.kinds),
+            "shrinkage": self.choice.shrinkage,
+            "kernel_weight": self.choice.kernel_weight,
+            "direct_weight": self.choice.direct_weight,
         }
         return tensors, facts
 
     @classmethod
-    def from_state(cls, state: ModelState, *, coupled: bool, n_nonzero: int, classes: Array | None) -> FittedMatcher:
-        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself."""
+    def from_state(
+        cls, state: ModelState, *, coupled: bool, n_nonzero: int, shrinkage: float | None, classes: Array | None
+    ) -> FittedMatcher:
+        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself.
+
+        What files of older versions do not tell is given.
+        """
         tensors, facts = state.tensors, state.facts
         # The parameters of the estimator may have been changed after the fit.
         coupled = bool(facts.get("coupled", coupled))
@@ -120,7 +159,12 @@ class FittedMatcher:
         weights = tensors["weights"]
         if weights.shape != (n_views,) or np.any(weights <= 0):
             raise ValueError("its view weights do not fit its views")
-        whitenings = [Whitening.from_tensors(tensors, v, turned=facts["turned"][v]) for v in range(n_views)]
+        choice = _read_choice(facts, n_views, shrinkage)
+        rests = facts.get("rest", [False] * n_views)
+        whitenings = [
+            Whitening.from_tensors(tensors, v, turned=facts["turned"][v], rest=rests[v] is True, kind=choice.kinds[v])
+            for v in range(n_views)
+        ]
         prior = None if classes is None else tensors["prior"]
         if classes is not None and prior is not None and classes.shape != prior.shape:
             raise ValueError("its classes do not fit their shares")
@@ -130,7 +174,27 @@ class FittedMatcher:
             _check_components(components, whitenings, coupled=coupled)
             member = Member(components, weights, coupled, n_nonzero)
             members.append(member.with_maps_of(tensors, number, None if classes is None else classes.size))
-        return cls(whitenings, members, prior)
+        n_classes = None if classes is None else classes.size
+        widths = [whitening.gains.size for whitening in whitenings]
+        smooth = KernelMaps.from_tensors(tensors, widths, n_classes) if choice.kernel_weight > 0 else None
+        own = [whitening.n_features for whitening in whitenings]
+        metrics = metrics_from_tensors(tensors, own) if choice.direct_weight > 0 else {}
+        return cls(whitenings, members, prior, choice, smooth, metrics)
+
+
+def _read_choice(facts: dict[str, Any], n_views: int, shrinkage: float | None) -> Choice:
+    """Return what was chosen, from a file; older files have neither preparation, kernel nor direct comparison."""
+    kinds: list[Kind] = facts.get("kinds", [None] * n_views)
+    if not isinstance(kinds, list) or len(kinds) != n_views or any(kind not in KINDS for kind in kinds):
+        raise ValueError(f"its preparation of samples is {shorten(kinds)}")
+    weights = [facts.get(name, 0.0) for name in ("kernel_weight", "direct_weight")]
+    shrinkage = facts.get("shrinkage", shrinkage)
+    if not all(is_number(weight) and 0 <= weight <= 1 for weight in weights):
+        raise ValueError(f"its weights are {shorten(weights)}")
+    if shrinkage is not None and not (is_number(shrinkage) and shrinkage >= 0):
+        raise ValueError(f"its shrinkage is {shorten(shrinkage)}")
+    kernel_weight, direct_weight = (float(weight) for weight in weights)
+    return Choice(tuple(kinds), shrinkage, kernel_weight=kernel_weight, direct_weight=direct_weight)
 
 
 def by_views(views: dict[int, Array], make: Callable[[dict[int, Array]], Array]) -> Array:
@@ -146,12 +210,6 @@ def by_views(views: dict[int, Array], make: Callable[[dict[int, Array]], Array])
         out[rows] = found
     assert out is not None
     return out
-
-
-def _unit(table: Array) -> Array:
-    """Return rows of norm 1; rows of zeros stay."""
-    norms = np.sqrt(np.einsum("ij,ij->i", table, table))
-    return np.asarray(table / np.where(norms > 0, norms, 1)[:, None])
 
 
 def _check_components(components: list[Array], whitenings: list[Whitening], *, coupled: bool) -> None:

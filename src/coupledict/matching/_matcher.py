@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -14,35 +15,25 @@ from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
-from ..estimators.tables import check_names_of, feature_names
+from ..estimators.tables import feature_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
-from ..foundation.arrays import Array, common_dtype
-from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative
+from ..foundation.arrays import Array
+from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, check_truth
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
-from ..foundation.views import ViewArrays, ViewLike, ViewsLike, check_view, list_views, view_names, view_number
-from ._checks import (
-    Compare,
-    Names,
-    check_all_views,
-    check_compare,
-    check_direction,
-    check_entries,
-    check_labels,
-    one_hot,
-)
-from ._comparing import Sides
-from ._fitted import Comparison, FittedMatcher
-from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled, teaching
+from ..foundation.views import ViewArrays, ViewLike, ViewsLike, list_views, view_names, view_number
+from ._checks import Compare, Names, check_all_views, check_compare, check_labels, check_share, one_hot
+from ._choosing import SHRINKAGE, Wanted
+from ._fitted import FittedMatcher
+from ._fitting import Plan, fit_matcher
+from ._preparing import Preprocess, check_preprocess, preprocess_of_views
 from ._ranking import Indices
-from ._whitening import check_finite, fit_whitening, has_view
-
-WHITEN_SHRINKAGE = 3.0  # a compromise: near copies need less than 1, Wikipedia's texts and pictures more than 3
-SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples, atoms depend on chance
+from ._sides import SidesMixin
+from ._whitening import has_view
 
 
-class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
+class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
     """Rank samples given in one view by their similarity to samples given in another, such as pictures for texts.
 
     Views are centred and whitened, and dictionaries are learned for them so that one sparse code explains all views of
@@ -158,8 +149,6 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
 
     classes_: Array
     components_: list[ViewArrays]
-    n_features_in_: list[int]
-    _fitted: FittedMatcher
 
     def __init__(
         self,
@@ -168,8 +157,11 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         n_nonzero_coefs: int = 8,
         n_dictionaries: int = 10,
         semi_coupled: bool = False,
+        preprocess: Preprocess | Sequence[Preprocess] | Mapping[str, Preprocess] = "auto",
         whiten: bool = True,
         whiten_shrinkage: float | None = None,
+        kernel_weight: float | None = None,
+        direct_weight: float | None = None,
         ridge_alpha: float = 0.1,
         label_weight: float | None = None,
         max_iter: int = 30,
@@ -184,16 +176,19 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
         self.n_dictionaries, self.semi_coupled, self.max_iter = n_dictionaries, semi_coupled, max_iter
         self.compare, self.missing = compare, missing
-        self.whiten, self.whiten_shrinkage = whiten, whiten_shrinkage
+        self.preprocess, self.whiten, self.whiten_shrinkage = preprocess, whiten, whiten_shrinkage
+        self.kernel_weight, self.direct_weight = kernel_weight, direct_weight
         self.ridge_alpha, self.label_weight = ridge_alpha, label_weight
 
     def _check_parameters(self) -> None:
         check_counts(self, "n_nonzero_coefs", "n_dictionaries", "max_iter", optional=["n_components"])
         check_non_negative(self.ridge_alpha, "ridge_alpha")
         check_choice(self.missing, "missing", get_args(Missing))
+        check_preprocess(self.preprocess)
         for name in ("semi_coupled", "whiten"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise TypeError(f"Expected {name} to be True or False, got {getattr(self, name)!r}.")
+            check_truth(getattr(self, name), name)
+        for name in ("kernel_weight", "direct_weight"):
+            check_share(getattr(self, name), name)
         if self.whiten_shrinkage is not None:
             check_non_negative(self.whiten_shrinkage, "whiten_shrinkage")
             if not self.whiten:
@@ -236,37 +231,40 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         self._check_use_of_labels(labels is not None, paired)
         check_compare(self.compare, len(views), labelled=labels is not None)
         classes, hot = (None, None) if labels is None else one_hot(labels)
-        dtype, shrinkage = common_dtype(views), self._shrinkage()
-        whitenings = [fit_whitening(_rows(view, has_view(view)), shrinkage) for view in views]
-        white = [whitening.apply(view, dtype) for whitening, view in zip(whitenings, views, strict=True)]
+        by_labels = labels is not None and (not paired or self.compare in ("auto", "labels"))
+        plan = self._plan(preprocess_of_views(self.preprocess, len(views), names))
+        starts = seeds(self.random_state, self.n_dictionaries)
         with self._watched() as told:
-            members = self._fit_members(white, hot, paired, told)
-        prior = None if hot is None else np.concatenate(hot).mean(axis=0)
+            fitted = fit_matcher(views, hot, paired, by_labels, plan, starts, told)
         keep_fitted(
             self,
-            self._shown(FittedMatcher(whitenings, members, prior), names)
+            self._shown(fitted, names)
             | {"classes_": classes, "view_names_in_": names, "view_feature_names_in_": feature_names(given)},
         )
         return self
 
-    def _shrinkage(self) -> float | None:
-        """Return the shrinkage of whitening; None without whitening."""
-        if not self.whiten:
-            return None
-        return WHITEN_SHRINKAGE if self.whiten_shrinkage is None else float(self.whiten_shrinkage)
-
-    def _fit_members(
-        self, views: list[Array], hot: list[Array] | None, paired: bool, told: Callback | None
-    ) -> list[Member]:
-        """Return the members, fitted to whitened views and indicators of their labels."""
-        n_components = self.n_components or min(max(teaching(views) // SAMPLES_PER_ATOM, FEWEST_ATOMS), MOST_ATOMS)
-        ridge_alpha = float(self.ridge_alpha)
-        settings = MemberSettings(n_components, self.n_nonzero_coefs, self.max_iter, ridge_alpha, self.n_jobs)
-        starts = seeds(self.random_state, self.n_dictionaries)
-        if self.semi_coupled:
-            return fit_semi_coupled(views, hot, paired, starts, settings, told)
-        weight = 1.0 if self.label_weight is None else float(self.label_weight)
-        return fit_coupled(views, None if hot is None else hot[0], weight, starts, settings, told)
+    def _plan(self, preprocess: list[Preprocess]) -> Plan:
+        """Return the parameters that a fit uses."""
+        wanted = Wanted(
+            preprocess,
+            bool(self.whiten),
+            shrinkage=_number(self.whiten_shrinkage),
+            kernel_weight=_number(self.kernel_weight),
+            direct_weight=_number(self.direct_weight),
+            compares_views=self.compare in ("auto", "both"),
+        )
+        label_weight = 1.0 if self.label_weight is None else float(self.label_weight)
+        return Plan(
+            wanted,
+            self.n_components,
+            self.n_nonzero_coefs,
+            self.max_iter,
+            self.n_dictionaries,
+            float(self.ridge_alpha),
+            label_weight,
+            bool(self.semi_coupled),
+            self.n_jobs,
+        )
 
     @staticmethod
     def _shown(fitted: FittedMatcher, names: Names) -> dict[str, Any]:
@@ -274,12 +272,12 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         return {
             "components_": [ViewArrays(member.components, names) for member in fitted.members],
             "n_features_in_": fitted.widths,
+            "preprocess_": list(fitted.choice.kinds),
+            "whiten_shrinkage_": fitted.choice.shrinkage,
+            "kernel_weight_": fitted.choice.kernel_weight,
+            "direct_weight_": fitted.choice.direct_weight,
             "_fitted": fitted,
         }
-
-    @property
-    def _names(self) -> Names:
-        return getattr(self, "view_names_in_", None)
 
     def similarity(
         self,
@@ -370,7 +368,7 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
         sources = {v: array for v, array in enumerate(given) if array is not None and v != wanted}
         if not sources:
             raise ValueError(f"Expected at least one view other than the wanted one ({view!r}) in X, got none.")
-        views = self._whitened(sources, {v: f"X[{v}]" for v in sources}, "X")
+        views = self._checked(sources, {v: f"X[{v}]" for v in sources}, "X")
         return self._fitted.predict(views, wanted, self.n_jobs)
 
     def score(self, X: ViewsLike, y: Any = None) -> float:
@@ -409,84 +407,33 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
                 meter.advance()
         return float(np.mean(found))
 
-    # Both sides of a comparison
-
-    def _sides(
-        self, queries: Any, gallery: ViewLike, source: int | str | Sequence[int | str], target: int | str
-    ) -> Sides:
-        """Return queries and gallery, checked."""
-        check_is_fitted(self)
-        sources, wanted = check_direction(source, target, len(self.n_features_in_), self._names)
-        where = self._comparison(sources, wanted)
-        given = self._queries(queries, sources, single=not isinstance(source, list | tuple | np.ndarray))
-        there = self._check_side(gallery, wanted, "gallery")
-        return Sides(self._fitted, given, there, wanted, where, self.n_jobs)
-
-    def _comparison(self, sources: tuple[int, ...], target: int) -> Comparison:
-        """Return the views in which query and gallery are compared, with weights, or another comparison's name."""
-        kind = check_compare(self.compare, len(self.n_features_in_), labelled=hasattr(self, "classes_"))
-        if kind == "labels":
-            return "labels"
-        if kind == "codes":
-            return "codes"
-        if isinstance(kind, int):
-            return [(kind, 1.0)]
-        of_source = [(view, 1 / len(sources)) for view in sources]
-        return {
-            "target": [(target, 1.0)],
-            "source": of_source,
-            "both": [(target, 0.5), *((view, weight / 2) for view, weight in of_source)],
-        }[kind]
-
-    def _queries(self, queries: Any, sources: tuple[int, ...], *, single: bool) -> dict[int, Array]:
-        """Return the checked and whitened views of the queries by their numbers."""
-        if single:
-            return self._whitened({sources[0]: queries}, {sources[0]: "queries"}, "queries")
-        names = None if self._names is None else [self._names[v] for v in sources]
-        queries = list_views(queries, names, name="queries")
-        if not isinstance(queries, list | tuple) or len(queries) != len(sources):
-            raise ValueError(f"Expected queries to be a list of {len(sources)} arrays, one for each view of source.")
-        called = {v: f"queries[{i}]" for i, v in enumerate(sources)}
-        return self._whitened(dict(zip(sources, queries, strict=True)), called, "queries")
-
-    def _whitened(self, given: dict[int, Any], called: dict[int, str], name: str) -> dict[int, Array]:
-        """Return views of the same samples, checked and whitened; `called` and `name` are their names in errors."""
-        views = {v: self._check_side(value, v, called[v], whole=len(given) == 1) for v, value in given.items()}
-        counts = {len(view) for view in views.values()}
-        if len(counts) > 1:
-            raise ValueError(f"Expected the same number of samples in every view of {name}, got {sorted(counts)}.")
-        some = np.logical_or.reduce([has_view(view) for view in views.values()])
-        if not some.all():
-            raise ValueError(f"Expected each sample of {name} to have a view, sample {int(np.argmin(some))} has none.")
-        return {v: self._fitted.whiten(view, v) for v, view in views.items()}
-
-    def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True) -> Array:
-        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view."""
-        array = check_view(value, name)
-        width = self.n_features_in_[view]
-        if array.shape[1] != width:
-            raise ValueError(f"Expected {name} to have the {width} features of view {view}, got {array.shape[1]}.")
-        check_names_of(self, view, value, name)
-        if whole:
-            check_finite(array, name)
-        else:
-            check_entries(value, array, name, self.missing)
-        return array
-
     # To files and back
 
     def _to_state(self) -> ModelState:
         tensors, facts = self._fitted.tensors_and_facts()
         if hasattr(self, "classes_"):
             facts |= describe_classes(self.classes_)
-        return ModelState.of(self, tensors, **facts, **describe_names(vars(self)))
+        state = ModelState.of(self, tensors, **facts, **describe_names(vars(self)))
+        if isinstance(self.preprocess, str) or self.preprocess is None:
+            return state
+        # Parameters of a file are numbers, strings or lists of numbers.
+        asked = preprocess_of_views(self.preprocess, len(self.n_features_in_), self._names)
+        parameters = {name: value for name, value in state.parameters.items() if name != "preprocess"}
+        return replace(state, parameters=parameters, facts=state.facts | {"preprocess": asked})
 
     @classmethod
     def _from_state(cls, state: ModelState) -> Self:
         model = make_estimator(cls, state.parameters)
+        if "preprocess" in state.facts:
+            model.preprocess = state.facts["preprocess"]
+            model._check_parameters()
         classes = read_classes(state.facts) if "classes" in state.facts else None
         fitted = FittedMatcher.from_state(
-            state, coupled=not model.semi_coupled, n_nonzero=model.n_nonzero_coefs, classes=classes
+            state,
+            coupled=not model.semi_coupled,
+            n_nonzero=model.n_nonzero_coefs,
+            shrinkage=_shrinkage(model),
+            classes=classes,
         )
         keep_fitted(model, cls._shown(fitted, None) | {"classes_": classes})
         restore_names(model, state.facts)
@@ -497,3 +444,14 @@ class CrossModalMatcher(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mi
 def _rows(view: Any, chosen: Array) -> Any:
     """Return the chosen rows of an array or a table; the same object if that is all of them."""
     return view if chosen.all() else _safe_indexing(view, np.flatnonzero(chosen))
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _shrinkage(model: CrossModalMatcher) -> float | None:
+    """Return the shrinkage of whitening that a matcher of an older version had."""
+    if not model.whiten:
+        return None
+    return SHRINKAGE if model.whiten_shrinkage is None else float(model.whiten_shrinkage)

@@ -7,8 +7,8 @@ large shrinkage that is nearly a common scale, with none all variances become 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import scipy.linalg
 
 from ..foundation.arrays import Array, Floats, read_rows
 from ..parallel.blas import one_blas_thread
+from ._preparing import Kind, Preparation, PreparationSums
 
 BLOCK_ROWS = 4096
 RANK_TOL = 1e-10  # variances below this share of the largest are rounding errors
@@ -56,71 +57,136 @@ def has_view(view: Array) -> npt.NDArray[np.bool_]:
 class Whitening:
     """The map from a view to its whitened or scaled form, and back.
 
-    `axes` holds one principal axis per row; None if the view keeps its own axes, with one gain for all.
+    Attributes
+    ----------
+    mean : array of shape (n_features,)
+        Mean of the prepared samples.
+    gains : array of shape (n_whitened,)
+        Factors of the whitened features.
+    axes : array of shape (n_axes, n_features), or None
+        One axis per row; None if the view keeps its own axes, with one gain for all.
+    rest : bool
+        Whether the last whitened feature is the norm of what the axes do not explain. Training samples have none.
+    preparation : Preparation
+        What is done to each sample before.
     """
 
     mean: Floats
     gains: Floats
     axes: Floats | None
+    rest: bool = False
+    preparation: Preparation = field(default_factory=Preparation)
 
     @property
     def n_features(self) -> int:
         """Features of the view."""
         return int(self.mean.size)
 
+    def prepare(self, view: Array, start: int) -> Floats:
+        """Return a block of samples, prepared and centred."""
+        return np.asarray(self.preparation.apply(rows_of(view, start)) - self.mean)
+
+    def prepare_all(self, view: Array) -> Floats:
+        """Return all samples of a view, prepared and centred."""
+        return np.concatenate([self.prepare(view, start) for start in range(0, max(len(view), 1), BLOCK_ROWS)])
+
     def apply(self, view: Array, dtype: np.dtype[Any]) -> Array:
         """Return a view whitened, in the given number type."""
-        width = self.n_features if self.axes is None else self.axes.shape[0]
-        out: Array = np.empty((view.shape[0], width), dtype)
-        turn = None if self.axes is None else (self.axes * self.gains[:, None]).T
+        out: Array = np.empty((view.shape[0], self.gains.size), dtype)
         with one_blas_thread():
-            for start in range(0, view.shape[0], BLOCK_ROWS):
-                rows = rows_of(view, start) - self.mean
-                out[start : start + BLOCK_ROWS] = rows * self.gains if turn is None else rows @ turn
+            for start in blocks(view.shape[0]):
+                out[start : start + BLOCK_ROWS] = self._turned(self.prepare(view, start)) * self.gains
         return out
 
+    def _turned(self, rows: Floats) -> Floats:
+        """Return prepared rows by their axes."""
+        if self.axes is None:
+            return rows
+        turned = rows @ self.axes.T
+        if not self.rest:
+            return np.asarray(turned)
+        beside = rows - turned @ self.axes
+        return np.hstack([turned, np.sqrt(np.einsum("ij,ij->i", beside, beside))[:, None]])
+
     def undo(self, whitened: Array) -> Array:
-        """Return samples in the units of the view."""
+        """Return samples in the units of the view; if samples were prepared, with the typical mean and scale."""
         plain = whitened / self.gains
-        with one_blas_thread():
-            turned = plain if self.axes is None else plain @ self.axes
-        return np.asarray(turned + self.mean, dtype=whitened.dtype)
+        if self.axes is not None:
+            with one_blas_thread():
+                plain = plain[:, : len(self.axes)] @ self.axes
+        return np.asarray(self.preparation.undo(plain + self.mean), dtype=whitened.dtype)
 
     def tensors(self, view: int) -> dict[str, Array]:
-        """Return all attributes as arrays, for a file."""
+        """Return all attributes that are arrays, for a file."""
         tensors = {f"mean.{view}": self.mean, f"gains.{view}": self.gains}
+        if self.preparation.kind is not None:
+            tensors[f"typical.{view}"] = np.array([self.preparation.level, self.preparation.scale])
         return tensors if self.axes is None else tensors | {f"axes.{view}": self.axes}
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Array], view: int, *, turned: bool) -> Whitening:
+    def from_tensors(
+        cls, tensors: Mapping[str, Array], view: int, *, turned: bool, rest: bool, kind: Kind
+    ) -> Whitening:
         """Return the whitening of which :meth:`tensors` gave the arrays; `turned` says that there are axes."""
         mean, gains = tensors[f"mean.{view}"], tensors[f"gains.{view}"]
         axes = tensors[f"axes.{view}"] if turned else None
-        fits = mean.ndim == gains.ndim == 1 and mean.size > 0 and np.all(gains > 0)
+        typical = np.array([0.0, 1.0]) if kind is None else tensors[f"typical.{view}"]
+        fits = mean.ndim == gains.ndim == 1 and mean.size > 0 and np.all(gains > 0) and (turned or not rest)
         shape = (gains.size,) if axes is None else axes.shape
-        if not fits or shape != ((mean.size,) if axes is None else (gains.size, mean.size)):
+        wanted = (mean.size,) if axes is None else (gains.size - rest, mean.size)
+        if not fits or shape != wanted or typical.shape != (2,) or not typical[1] > 0:
             raise ValueError(f"its whitening of view {view} contradicts itself")
-        return cls(mean, gains, axes)
+        return cls(mean, gains, axes, rest, Preparation(kind, float(typical[0]), float(typical[1])))
 
 
-def fit_whitening(view: Array, shrinkage: float | None) -> Whitening:
+def fit_whitening(view: Array, shrinkage: float | None, kind: Kind = None) -> Whitening:
     """Learn the whitening of a finite view; with ``shrinkage=None`` it is centred and scaled to mean variance 1.
 
     Directions in which the samples do not vary are left out, so a view with more features than samples becomes
-    narrower.
+    narrower. Without whitening, the norm of what is left out is kept: nothing that depends on angles is lost.
     """
     n, width = view.shape
-    mean = sum((rows_of(view, start).sum(axis=0) for start in blocks(n)), np.zeros(width)) / max(n, 1)
+    preparation = fit_preparation(view, kind)
+    sums = (preparation.apply(rows_of(view, start)).sum(axis=0) for start in blocks(n))
+    mean = sum(sums, np.zeros(width)) / max(n, 1)
+    plain = Whitening(mean, np.ones(width), None, preparation=preparation)
     if shrinkage is None:
-        variance = sum(float(np.sum((rows_of(view, start) - mean) ** 2)) for start in blocks(n)) / max(n * width, 1)
-        return Whitening(mean, np.full(width, 1 / np.sqrt(variance) if variance > 0 else 1.0), None)
+        return _scaled(view, plain)
     with one_blas_thread():
-        variances, axes = _principal(view, mean)
+        variances, axes = principal((plain.prepare(view, start) for start in blocks(n)), n, width)
     kept = variances > RANK_TOL * variances.max(initial=0.0)
     if not kept.any():  # a constant view carries no information, but is allowed
-        return Whitening(mean, np.ones(width), None)
+        return plain
     variances, axes = variances[kept], axes[kept]
-    return Whitening(mean, 1 / np.sqrt(variances + shrinkage * variances.sum() / width), np.ascontiguousarray(axes))
+    return Whitening(mean, gains_of(variances, shrinkage, width), np.ascontiguousarray(axes), preparation=preparation)
+
+
+def fit_preparation(view: Array, kind: Kind) -> Preparation:
+    """Learn the typical mean and scale of samples; nothing if samples are not prepared."""
+    if kind is None:
+        return Preparation()
+    sums = PreparationSums(kind)
+    for start in blocks(view.shape[0]):
+        sums.add(rows_of(view, start))
+    return sums.preparation()
+
+
+def gains_of(variances: Floats, shrinkage: float | None, width: int) -> Floats:
+    """Return the factors of principal components; None for one factor, which makes the mean variance 1."""
+    mean = variances.sum() / width
+    return np.asarray(1 / np.sqrt(np.full_like(variances, mean) if shrinkage is None else variances + shrinkage * mean))
+
+
+def _scaled(view: Array, plain: Whitening) -> Whitening:
+    """Return the map that scales a view as a whole, on axes that span the samples if there are fewer than features."""
+    n, width = view.shape
+    energy = sum(float(np.sum(plain.prepare(view, start) ** 2)) for start in blocks(n))
+    gain = np.sqrt(n * width / energy) if energy > 0 else 1.0
+    if not 0 < n < width or energy == 0:
+        return Whitening(plain.mean, np.full(width, gain), None, preparation=plain.preparation)
+    with one_blas_thread():
+        axes = scipy.linalg.qr(plain.prepare_all(view).T, mode="economic")[0].T
+    return Whitening(plain.mean, np.full(n + 1, gain), np.ascontiguousarray(axes), True, plain.preparation)
 
 
 def blocks(n: int) -> range:
@@ -133,17 +199,16 @@ def rows_of(view: Array, start: int) -> Array:
     return read_rows(view, start, start + BLOCK_ROWS, np.dtype(np.float64))
 
 
-def _principal(view: Array, mean: Floats) -> tuple[Floats, Floats]:
-    """Return variances in falling order and the axes they belong to, from the smaller of the two Gram matrices."""
-    n, width = view.shape
+def principal(parts: Iterable[Floats], n: int, width: int) -> tuple[Floats, Floats]:
+    """Return variances in falling order and the axes they belong to, from the smaller of the two Gram matrices.
+
+    The samples are given in blocks, centred.
+    """
     if width <= n:
-        covariance = np.zeros((width, width))
-        for start in blocks(n):
-            rows = rows_of(view, start) - mean
-            covariance += rows.T @ rows
+        covariance = sum((rows.T @ rows for rows in parts), np.zeros((width, width)))
         variances, columns = scipy.linalg.eigh(covariance / n)
         return np.clip(variances[::-1], 0, None), columns.T[::-1]
-    centred = np.asarray(view, np.float64) - mean
+    centred = np.concatenate(list(parts))
     variances, columns = scipy.linalg.eigh(centred @ centred.T / n)
     variances, columns = np.clip(variances[::-1], 0, None), columns[:, ::-1]
     lengths = np.sqrt(variances * n)

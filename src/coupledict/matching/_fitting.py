@@ -1,0 +1,98 @@
+"""The fit of a matcher: choices by validation, whitening, dictionaries and the kernel beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimators.ensemble import seeds
+from ..foundation.arrays import Array, common_dtype
+from ..foundation.progress import Callback
+from ._choosing import Choice, Wanted, choose
+from ._direct import fit_metrics
+from ._fitted import FittedMatcher
+from ._kernel import fit_kernel
+from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled, teaching
+from ._whitening import fit_whitening, has_view
+
+SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples, atoms depend on chance
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parameters of a matcher that a fit uses.
+
+    Attributes
+    ----------
+    wanted : Wanted
+        What users ask for, and what they leave open.
+    n_components : int or None
+    n_nonzero, max_iter, n_dictionaries : int
+    ridge_alpha, label_weight : float
+    semi_coupled : bool
+    n_jobs : int or None
+    """
+
+    wanted: Wanted
+    n_components: int | None
+    n_nonzero: int
+    max_iter: int
+    n_dictionaries: int
+    ridge_alpha: float
+    label_weight: float
+    semi_coupled: bool
+    n_jobs: int | None
+
+    def members(
+        self,
+        views: list[Array],
+        hot: list[Array] | None,
+        paired: bool,
+        starts: Sequence[int],
+        callback: Callback | None = None,
+    ) -> list[Member]:
+        """Return the members, fitted to whitened views and indicators of their labels."""
+        n_components = self.n_components or min(max(teaching(views) // SAMPLES_PER_ATOM, FEWEST_ATOMS), MOST_ATOMS)
+        settings = MemberSettings(n_components, self.n_nonzero, self.max_iter, self.ridge_alpha, self.n_jobs)
+        if self.semi_coupled:
+            return fit_semi_coupled(views, hot, paired, starts, settings, callback)
+        return fit_coupled(views, None if hot is None else hot[0], self.label_weight, starts, settings, callback)
+
+    def choice(self, views: list[Array], hot: list[Array] | None, paired: bool) -> Choice:
+        """Return what users ask for, and the choice of what they leave open."""
+
+        def learn(own: list[Array], labels: list[Array] | None, n: int) -> list[Member]:
+            return self.members(own, labels, paired, seeds(0, min(self.n_dictionaries, n)))
+
+        return choose(views, hot, paired, self.wanted, learn)
+
+
+def fit_matcher(
+    views: list[Array],
+    hot: list[Array] | None,
+    paired: bool,
+    by_labels: bool,
+    plan: Plan,
+    starts: Sequence[int],
+    callback: Callback | None,
+) -> FittedMatcher:
+    """Fit a matcher to checked views and indicators of labels; `by_labels` says that classes are to be matched."""
+    choice = plan.choice(views, hot if by_labels else None, paired)
+    whitenings = [
+        fit_whitening(present(view), choice.shrinkage, kind) for view, kind in zip(views, choice.kinds, strict=True)
+    ]
+    dtype = common_dtype(views)
+    white = [whitening.apply(view, dtype) for whitening, view in zip(whitenings, views, strict=True)]
+    members = plan.members(white, hot, paired, starts, callback)
+    smooth = fit_kernel(white, hot, paired, choice.width) if choice.kernel_weight > 0 else None
+    metrics = fit_metrics(views, whitenings) if choice.direct_weight > 0 and paired else {}
+    prior = None if hot is None else np.concatenate(hot).mean(axis=0)
+    return FittedMatcher(whitenings, members, prior, choice, smooth, metrics)
+
+
+def present(view: Array) -> Array:
+    """Return the samples that have a view."""
+    there = has_view(view)
+    return view if there.all() else view[there]

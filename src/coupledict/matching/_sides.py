@@ -1,0 +1,105 @@
+"""What queries and galleries have to be, and where they are compared: the checks of a fitted matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..estimators.tables import check_names_of
+from ..foundation.arrays import Array
+from ..foundation.missing import Missing
+from ..foundation.views import ViewLike, check_view, list_views
+from ._checks import Compare, Names, check_compare, check_direction, check_entries
+from ._comparing import Sides
+from ._direct import Pair
+from ._fitted import Comparison, FittedMatcher
+from ._whitening import check_finite, has_view
+
+
+class SidesMixin:
+    """The part of a matcher that checks queries and galleries."""
+
+    compare: Compare | int
+    missing: Missing
+    n_jobs: int | None
+    n_features_in_: list[int]
+    _fitted: FittedMatcher
+
+    @property
+    def _names(self) -> Names:
+        return getattr(self, "view_names_in_", None)
+
+    def _sides(
+        self, queries: Any, gallery: ViewLike, source: int | str | Sequence[int | str], target: int | str
+    ) -> Sides:
+        """Return queries and gallery, checked."""
+        sources, wanted = self._direction(source, target)
+        given = self._queries(queries, sources, single=is_single(source))
+        there = self._check_side(gallery, wanted, "gallery")
+        return Sides(self._fitted, given, there, wanted, self._comparison(sources, wanted), self.n_jobs)
+
+    def _direction(self, source: int | str | Sequence[int | str], target: int | str) -> tuple[tuple[int, ...], int]:
+        """Return the numbers of the source views and of the target view."""
+        check_is_fitted(self)
+        return check_direction(source, target, len(self.n_features_in_), self._names)
+
+    def _comparison(self, sources: tuple[int, ...], target: int) -> Comparison:
+        """Return the views in which query and gallery are compared, with weights, or another comparison's name."""
+        kind = check_compare(self.compare, len(self.n_features_in_), labelled=hasattr(self, "classes_"))
+        if kind == "labels":
+            return "labels"
+        if kind == "codes":
+            return "codes"
+        if isinstance(kind, int):
+            return [(kind, 1.0)]
+        of_source: list[tuple[int | Pair, float]] = [(view, 1 / len(sources)) for view in sources]
+        if kind != "both":
+            return [(target, 1.0)] if kind == "target" else of_source
+        pair = (min(sources[0], target), max(sources[0], target))
+        direct = self._fitted.choice.direct_weight if len(sources) == 1 and pair in self._fitted.metrics else 0.0
+        half = (1 - direct) / 2
+        both = [(target, half), *((view, weight * half) for view, weight in of_source), (pair, direct)]
+        return [(place, weight) for place, weight in both if weight > 0]
+
+    def _queries(self, queries: Any, sources: tuple[int, ...], *, single: bool) -> dict[int, Array]:
+        """Return the checked views of the queries by their numbers."""
+        if single:
+            return self._checked({sources[0]: queries}, {sources[0]: "queries"}, "queries")
+        names = None if self._names is None else [self._names[v] for v in sources]
+        queries = list_views(queries, names, name="queries")
+        if not isinstance(queries, list | tuple) or len(queries) != len(sources):
+            raise ValueError(f"Expected queries to be a list of {len(sources)} arrays, one for each view of source.")
+        called = {v: f"queries[{i}]" for i, v in enumerate(sources)}
+        return self._checked(dict(zip(sources, queries, strict=True)), called, "queries")
+
+    def _checked(self, given: dict[int, Any], called: dict[int, str], name: str) -> dict[int, Array]:
+        """Return views of the same samples, checked; `called` and `name` are their names in errors."""
+        views = {v: self._check_side(value, v, called[v], whole=len(given) == 1) for v, value in given.items()}
+        counts = {len(view) for view in views.values()}
+        if len(counts) > 1:
+            raise ValueError(f"Expected the same number of samples in every view of {name}, got {sorted(counts)}.")
+        some = np.logical_or.reduce([has_view(view) for view in views.values()])
+        if not some.all():
+            raise ValueError(f"Expected each sample of {name} to have a view, sample {int(np.argmin(some))} has none.")
+        return views
+
+    def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True) -> Array:
+        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view."""
+        array = check_view(value, name)
+        width = self.n_features_in_[view]
+        if array.shape[1] != width:
+            raise ValueError(f"Expected {name} to have the {width} features of view {view}, got {array.shape[1]}.")
+        check_names_of(self, view, value, name)
+        if whole:
+            check_finite(array, name)
+        else:
+            check_entries(value, array, name, self.missing)
+        return array
+
+
+def is_single(source: object) -> bool:
+    """Return whether queries come in one view, not in a list of views."""
+    return not isinstance(source, list | tuple | np.ndarray)
