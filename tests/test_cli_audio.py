@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import soundfile
 from command import call as run
 from command import refused
-from voices import voice
+from voices import telephone, voice
 
 from coupledict.audio import BandwidthExtension, narrow_band
 
@@ -22,7 +24,10 @@ def test_widen(source, tmp_path):
     target = tmp_path / "wide.flac"
     done = run("widen", source, target)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"Wrote {target}."
+    expected = (
+        f"{source}: 8 kHz, 1 channel, band ends at 4.0 kHz (narrow). Wrote {target} at 16 kHz, with a band up to 8 kHz."
+    )
+    assert done.stdout.strip() == expected
     found, rate = soundfile.read(target)
     assert rate == 16_000
     expected = BandwidthExtension.pretrained().extend(soundfile.read(source)[0])
@@ -40,7 +45,9 @@ def test_train_and_keep_the_model(source, tmp_path):
     done = run("widen", source, first, "--train", tmp_path / "speech", "--save-model", kept)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # nobody watches
-    assert done.stdout.splitlines() == [f"Wrote {first}.", f"Wrote {kept}; use it with --model."]
+    said, last = done.stdout.splitlines()
+    assert f"Wrote {first} at 16 kHz" in said
+    assert last == f"Wrote {kept}; use it with --model."
     assert run("widen", source, second, "--model", kept).returncode == 0
     np.testing.assert_array_equal(soundfile.read(first)[0], soundfile.read(second)[0])
 
@@ -64,14 +71,41 @@ def test_files_that_do_not_fit(source, tmp_path):
     assert "ending in .wav, .flac, .ogg" in refused(run("widen", source, tmp_path / "wide.txt"))
     (tmp_path / "empty").mkdir()
     assert "Expected sound files" in refused(run("widen", source, target, "--train", tmp_path / "empty"))
-    soundfile.write(tmp_path / "rate.wav", voice(0, 0.1), 16_000)
-    assert "at 8000 Hz, got 16000 Hz" in refused(run("widen", tmp_path / "rate.wav", target))
+    soundfile.write(tmp_path / "rate.wav", voice(0, 0.1), 6000)
+    assert "8000 or more, got 6000 Hz" in refused(run("widen", tmp_path / "rate.wav", target))
+    soundfile.write(tmp_path / "rate.wav", np.zeros((800, 9)), 48_000)
+    assert "can hold 9 channels at 48000 Hz" in refused(run("widen", tmp_path / "rate.wav", tmp_path / "wide.flac"))
     soundfile.write(tmp_path / "empty" / "rate.wav", voice(0, 0.1), 8000)
     assert "at 16000 Hz, got 8000 Hz" in refused(run("widen", source, target, "--train", tmp_path / "empty"))
     (tmp_path / "kept").touch()
     refusal = refused(run("widen", source, target, "--train", tmp_path / "empty", "--save-model", tmp_path / "kept"))
     assert "exists already" in refusal
     assert not target.exists()
+
+
+def test_a_telephone_call_at_48_khz(tmp_path):
+    wide = voice(5, 2.0)
+    soundfile.write(tmp_path / "call.wav", np.stack([0.3 * telephone(wide, 48_000)] * 2, axis=1), 48_000, "PCM_24")
+    done = run("widen", tmp_path / "call.wav", tmp_path / "wide.wav", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["band"]["kind"] == "telephone"
+    assert 3300 < told["band"]["high"] < 3650
+    assert (told["widened"], told["input_rate"], told["output_rate"], told["channels"]) == (True, 48_000, 48_000, 2)
+    info = soundfile.info(tmp_path / "wide.wav")
+    assert (info.samplerate, info.channels, info.frames, info.subtype) == (48_000, 2, told["samples"], "PCM_24")
+    said = run("widen", tmp_path / "call.wav", tmp_path / "again.wav", "--band", "narrow").stdout
+    assert "call.wav: 48 kHz, 2 channels, band ends at 4.0 kHz (narrow). Wrote" in said
+
+
+def test_what_is_wide_is_copied_and_told(tmp_path):
+    soundfile.write(tmp_path / "wide.wav", 0.5 * voice(5, 2.0), 16_000)
+    done = run("widen", tmp_path / "wide.wav", tmp_path / "same.wav")
+    assert done.returncode == 0
+    assert "Warning: '" in done.stderr
+    assert "already, so nothing was added" in done.stderr
+    assert done.stdout.strip().endswith("same.wav at 16 kHz, with nothing added.")
+    assert (tmp_path / "same.wav").read_bytes() == (tmp_path / "wide.wav").read_bytes()
 
 
 def test_what_is_cut_is_told(tmp_path):

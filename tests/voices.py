@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.signal import butter, lfilter, sosfilt
+from scipy.signal import butter, firwin, lfilter, oaconvolve, resample_poly, sosfilt
 
 RATE = 16_000
 
@@ -40,3 +40,22 @@ def voice(seed, seconds=4.0):
         total += n
     sound = np.concatenate(parts)[: int(seconds * RATE)]
     return 0.5 * sound + 1e-4 * rng.standard_normal(sound.size)
+
+
+def resampled(sound, rate, other):
+    """Return a sound at another rate, by filters that are not ours."""
+    common = np.gcd(rate, other)
+    return resample_poly(sound, other // common, rate // common, window=("kaiser", 10.0))
+
+
+def companded(sound):
+    """Return a sound with the noise of a telephone codec: 8 bits on a logarithmic scale (mu-law)."""
+    scale = 2 * np.abs(sound).max()
+    steps = np.rint(127 * np.log1p(255 * np.abs(sound) / scale) / np.log(256))
+    return np.sign(sound) * scale * (256 ** (steps / 127) - 1) / 255
+
+
+def telephone(wide, rate=8000):
+    """Return a voice as a telephone sends it, 300 to 3400 Hz and companded at 8 kHz; then at any rate."""
+    band = firwin(129, [300, 3450], window=("kaiser", 5.0), fs=8000, pass_zero=False)
+    return resampled(companded(oaconvolve(resampled(wide, RATE, 8000), band, "same")), 8000, rate)

@@ -1,7 +1,18 @@
 """Speech: extend narrow-band signals to wide-band ones, and measure how close these are to the truth."""
 
 from ._bandwidth import BandwidthExtension
+from ._measuring import Band, measure_band
 from ._metrics import log_spectral_distance
+from ._rates import output_rate
 from ._signals import narrow_band
+from ._widening import WidenedFile
 
-__all__ = ["BandwidthExtension", "narrow_band", "log_spectral_distance"]
+__all__ = [
+    "BandwidthExtension",
+    "Band",
+    "WidenedFile",
+    "measure_band",
+    "output_rate",
+    "narrow_band",
+    "log_spectral_distance",
+]

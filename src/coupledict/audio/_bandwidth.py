@@ -27,12 +27,12 @@ from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from . import _frames
 from ._bands import Bands, check_number, check_tensors
-from ._files import Reader, check_output, write_blocks
 from ._frames import FIRST_HIGH, HOP, LENGTH, N_HIGH, NARROW_RATE, RATE, SILENT, Floats, Window, decibels
 from ._metrics import floor_of, frame_distances
 from ._prediction import HighBandPredictor
-from ._signals import check_rate, check_signal, check_signals, store
+from ._signals import check_rate, check_signal, check_signals
 from ._synthesis import expand, find_expansion, overlap_add, shape
+from ._widening import BandLike, WidenedFile, widen_array, widen_blocks, widen_file
 
 OVERLAP = LENGTH // HOP // 2  # frames on either side that reach into a window
 TRIAL_DICTIONARIES = 2  # enough to estimate the expansion
@@ -273,106 +273,114 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
         samples = overlap_add(shape(window.spectrum[frames], window.level[frames], high))
         return window.samples + samples[LENGTH : LENGTH + window.samples.size]
 
-    def _widen(self, blocks: Iterable[npt.ArrayLike], n_samples: int | None = None) -> Iterator[Floats]:
-        """Yield a signal that comes in blocks, extended; `n_samples` is its length, if known."""
-        shapes: list[tuple[int, ...]] = []
+    def _widen(
+        self, blocks: Iterable[Floats], n_samples: int | None = None, kind: str = "narrow"
+    ) -> Iterator[tuple[Floats, Floats]]:
+        """Yield a signal that comes in blocks of shape (n_samples, n_channels) at 16 kHz: extended, and as it is.
 
-        def checked() -> Iterator[Floats]:
-            for number, block in enumerate(blocks):
-                array = check_signal(block, f"block {number}")
-                shapes[1:] = [array.shape[1:]]
-                if shapes[0] != shapes[-1]:
-                    raise ValueError(f"Expected blocks of one shape but for their lengths, got another at {number}.")
-                yield array.astype(np.float64)
-
+        Its length is `n_samples`, if known; its band is of the kind "narrow" or "telephone".
+        """
         predictor = self._predictor()
         with self._watched() as told:
             meter = Meter(told, "widening", n_samples)
-            for windows in self._analyse(checked()):
+            for windows in self._analyse(blocks):
                 wide = np.stack([self._extend(window, predictor) for window in windows], axis=-1)
                 meter.advance(len(wide) // 2)
-                yield wide.reshape(len(wide), *shapes[0])
+                yield wide, np.stack([window.samples for window in windows], axis=-1)
 
-    def extend_blocks(self, blocks: Iterable[npt.ArrayLike]) -> Iterator[Floats]:
+    def extend_blocks(
+        self, blocks: Iterable[npt.ArrayLike], *, sampling_rate: int = NARROW_RATE, band: BandLike = None
+    ) -> Iterator[Floats]:
         """Widen a signal that comes in blocks, in memory that does not depend on its length.
 
-        The samples are those of :meth:`extend`, to the last bit, whatever the blocks. Output lags behind input by up
-        to 17 s: it is for long signals, not for live ones.
+        The samples are those of :meth:`extend` with the same band, to the last bit, whatever the blocks. Output lags
+        behind input by up to 50 s: it is for long signals, not for live ones.
 
         Parameters
         ----------
         blocks : iterable of arrays of shape (n_samples,) or (n_samples, n_channels)
-            Narrow-band speech at 8 kHz, block after block.
+            Speech, block after block.
+        sampling_rate : int, default=8000
+            Sampling rate of the signal, as in :meth:`extend`.
+        band : None, "narrow", "telephone" or Band
+            As in :meth:`extend`; but None measures the first 30 s.
 
         Yields
         ------
         array of shape (n_samples,) or (n_samples, n_channels), float64
-            Wide-band speech at 16 kHz, in blocks of other sizes; twice as many samples as the input in total.
+            Wide-band speech at ``output_rate(sampling_rate)``, in blocks of other sizes.
         """
         check_is_fitted(self, "learners_")
         self._check_parameters()
-        yield from self._widen(blocks)
+        yield from widen_blocks(self._widen, blocks, sampling_rate, band)
 
-    def extend(self, signal: npt.ArrayLike, *, sampling_rate: int = NARROW_RATE) -> Array:
+    def extend(self, signal: npt.ArrayLike, *, sampling_rate: int = NARROW_RATE, band: BandLike = None) -> Array:
         """Return a narrow-band signal with a high band.
 
         Parameters
         ----------
         signal : array of shape (n_samples,) or (n_samples, n_channels)
-            Speech at 8 kHz, of any scale; floats or integers. Channels are widened one by one.
+            Speech of any scale; floats or integers. Channels are widened one by one.
         sampling_rate : int, default=8000
-            Sampling rate of the signal; must be 8000. Give the rate of your data, so that a wrong one is noticed.
-            :func:`narrow_band` makes such a signal from one at 16 kHz.
+            Sampling rate of the signal, 8000 or more. :func:`narrow_band` makes a signal at 8 kHz from one at 16 kHz.
+        band : None, "narrow", "telephone" or Band
+            Band that the signal has: up to 4 kHz ("narrow"), up to 3.4 kHz ("telephone"), or what :func:`measure_band`
+            has returned, for this signal or another one of the same kind. None measures it, over all channels.
 
         Returns
         -------
-        array of shape (2 * n_samples,) or (2 * n_samples, n_channels)
-            Speech at 16 kHz, in the number type of `signal`: integers are rounded and clipped to their range, floats
-            are not. Below 4 kHz it equals the input.
+        array of shape (n,) or (n, n_channels)
+            Speech at ``output_rate(sampling_rate)``, that is 16 kHz, or the rate of the signal if it is higher. It has
+            ``n = round(n_samples * output_rate / sampling_rate)`` samples, without a delay, in the number type of
+            `signal`: integers are rounded and clipped to their range, floats are not. Below 4 kHz it equals the input;
+            at 16 kHz and more, the high band is added to the samples of the input.
+
+        Warns
+        -----
+        UserWarning
+            If the signal has a high band already. Nothing is added then.
         """
         check_is_fitted(self, "learners_")
         self._check_parameters()
-        check_rate(sampling_rate, NARROW_RATE, "the signal")
-        array = check_signal(signal, "signal")
-        size = _frames.size_and_border(self.context)[0]
-        out: Array = np.empty((2 * len(array), *array.shape[1:]), array.dtype)
-        end = 0
-        pieces = (array[start : start + size] for start in range(0, len(array), size))
-        for wide in self._widen(pieces, len(array)):
-            out[end : end + len(wide)] = store(wide, array.dtype)
-            end += len(wide)
-        return out
+        return widen_array(self._widen, signal, sampling_rate, band)
 
     def extend_file(
         self,
         source: str | os.PathLike[str],
         target: str | os.PathLike[str],
         *,
+        band: BandLike = None,
         force: bool = False,
-    ) -> int:
+    ) -> WidenedFile:
         """Widen a sound file, in memory that does not depend on its length.
+
+        The file is read twice: to measure its band, and to widen it.
 
         Parameters
         ----------
         source : str or path
-            File of narrow-band speech at 8 kHz.
+            File of speech at any sampling rate from 8 kHz on.
         target : str or path
-            File to write, at 16 kHz: .wav, .flac or .ogg. It appears whole or not at all.
+            File to write, at 16 kHz or the rate of the source if it is higher: .wav, .flac or .ogg. It appears whole or
+            not at all. Channels and the width of samples are those of the source, but telephone codecs become 16 bit.
+        band : None, "narrow", "telephone" or Band
+            As in :meth:`extend`.
         force : bool, default=False
             Replace a file that exists.
 
         Returns
         -------
-        int
-            How many samples were clipped because the file cannot hold values beyond -1 and 1; usually 0.
+        WidenedFile
+            What was done; as a string, in two sentences.
+
+        Warns
+        -----
+        UserWarning
+            If the source has a high band already. Nothing is added then.
         """
         check_is_fitted(self, "learners_")
         self._check_parameters()
-        check_output(target, force=force)
-        with Reader(source) as reader:
-            check_rate(reader.rate, NARROW_RATE, f"'{reader.path}'")
-            blocks = self._widen(reader.blocks(), reader.n_samples)
-            return write_blocks(target, blocks, RATE, reader.n_channels, reader.subtype)
+        return widen_file(self._widen, source, target, band, self._watched, force=force)
 
     def predict_high_band(self, signal: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return the log-spectra that are predicted for the high band.

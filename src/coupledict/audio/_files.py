@@ -12,16 +12,23 @@ import numpy as np
 
 from ..files import whole
 from ..files.whole import new_file
-from ._frames import NARROW_RATE, RATE, Floats
+from ._frames import RATE, Floats
+from ._rates import check_any_rate
 from ._signals import check_rate
 
 #: Suffixes that sounds can be written with, and the format of each.
 FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 READABLE = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".au", ".mp3")
-FINE = ("PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")  # subtypes that are kept; telephone codecs are too coarse
+#: Subtypes that are kept, and the bytes of a sample; telephone codecs are too coarse.
+WIDTHS = {"PCM_16": 2, "PCM_24": 3, "PCM_32": 4, "FLOAT": 4, "DOUBLE": 8}
+STEPS = {"PCM_16": 2.0**15, "PCM_24": 2.0**23}  # of these subtypes, which soundfile rounds down instead of rounding
 BLOCK = 1 << 16
-#: Most samples of a file, over all its channels; the environment variable overrides it.
+#: Most channels and the highest sampling rate that a format can hold; libsndfile crashes beyond those of OGG.
+MOST = {"WAV": (1024, 2**31 - 1), "FLAC": (8, 655_350), "OGG": (255, 200_000)}
+MOST_RIFF = 2**32 - 2**16  # bytes of samples in a WAV file; RF64, its successor, has no such limit
+#: Most samples of a file, over all its channels, if they are held in memory; the environment variable overrides it.
 MAX_SAMPLES, MAX_SAMPLES_VARIABLE = 200_000_000, "COUPLEDICT_MAX_SAMPLES"
+STREAMED = 20  # times as many are allowed for files that are read block by block: 11 hours of stereo at 48 kHz
 UNKNOWN_LENGTH = 1 << 62  # larger lengths mean that the length is not known
 GUESSED_LENGTH = ("MP3",)  # formats whose files do not store their length
 
@@ -36,26 +43,26 @@ def _soundfile() -> Any:
     return soundfile
 
 
-def max_samples() -> int:
+def max_samples(*, streamed: bool = False) -> int:
     """Return the most samples that a file may have, over all its channels."""
     told = os.environ.get(MAX_SAMPLES_VARIABLE)
     if told is None:
-        return MAX_SAMPLES
+        return STREAMED * MAX_SAMPLES if streamed else MAX_SAMPLES
     if not (told.isascii() and told.isdigit()):
         raise ValueError(f"Expected {MAX_SAMPLES_VARIABLE} to be a number of samples, got {told!r}.")
     return int(told)
 
 
 class Reader:
-    """An open sound file, which has at most :func:`max_samples` samples."""
+    """An open sound file, which has at most :func:`max_samples` samples; more if it is not held in memory."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, streamed: bool = False) -> None:
         self.path = Path(path)
         soundfile = _soundfile()
         if not self.path.is_file():
             raise FileNotFoundError(f"Expected a sound file, found none at '{self.path}'.")
         self._error = soundfile.SoundFileError
-        self._limit = max_samples()
+        self._limit = max_samples(streamed=streamed)
         try:
             self._file = soundfile.SoundFile(self.path)
         except (self._error, TypeError) as error:  # TypeError: a raw file, by its suffix
@@ -134,10 +141,21 @@ def read_wide(path: str | os.PathLike[str]) -> Floats:
         return np.concatenate([np.empty((0, reader.n_channels)), *reader.blocks()])
 
 
-def check_source(path: str | os.PathLike[str]) -> None:
-    """Raise, before the work begins, if a file cannot be opened or is not at 8 kHz."""
-    with Reader(path) as reader:
-        check_rate(reader.rate, NARROW_RATE, f"'{reader.path}'")
+def open_source(path: str | os.PathLike[str]) -> Reader:
+    """Open a file to widen; raise if its sampling rate is none that can be used."""
+    reader = Reader(path, streamed=True)
+    try:
+        check_any_rate(reader.rate, f"'{reader.path}'")
+    except ValueError:
+        reader.__exit__(None, None, None)
+        raise
+    return reader
+
+
+def check_source(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    """Raise, before the work begins, if a file cannot be opened, or its result cannot be written."""
+    with open_source(path) as reader:
+        check_format(target, max(RATE, reader.rate), reader.n_channels)
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
@@ -145,18 +163,38 @@ def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
     return whole.check_output(path, FORMATS, force=force)
 
 
+def check_format(path: str | os.PathLike[str], rate: int, n_channels: int) -> None:
+    """Raise if the format of a file, which its suffix tells, cannot hold so many channels at this rate."""
+    kind = FORMATS[Path(path).suffix.lower()]
+    channels, highest = MOST[kind]
+    between = kind == "FLAC" and rate > 65_535 and rate % 10  # such files could not be read
+    if n_channels > channels or rate > highest or between:
+        raise ValueError(
+            f"Expected an output file that can hold {n_channels} channels at {rate} Hz, got '{path}'. Use .wav."
+        )
+
+
 def write_blocks(
-    path: str | os.PathLike[str], blocks: Iterable[Floats], rate: int, n_channels: int, subtype: str
+    path: str | os.PathLike[str],
+    blocks: Iterable[Floats],
+    rate: int,
+    n_channels: int,
+    subtype: str,
+    n_samples: int | None = None,
 ) -> int:
     """Write blocks of samples to a file that appears whole or not at all; return how many were out of range.
 
-    Samples are stored as `subtype` if the format supports it and it is fine enough, else in the format's default.
+    Samples are stored as `subtype` if the format supports it and it is fine enough, else in the format's default. A WAV
+    file that would have more than 4 GB, by its length `n_samples`, becomes an RF64 file.
     """
     soundfile = _soundfile()
+    check_format(path, rate, n_channels)
     kind = FORMATS[Path(path).suffix.lower()]
-    if subtype not in FINE or not soundfile.check_format(kind, subtype):
+    if subtype not in WIDTHS or not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
-    limited = subtype not in ("FLOAT", "DOUBLE")
+    limited, step = subtype not in ("FLOAT", "DOUBLE"), STEPS.get(subtype)
+    if kind == "WAV" and (n_samples or 0) * n_channels * WIDTHS[subtype] > MOST_RIFF:
+        kind = "RF64"
     n_cut = 0
     with new_file(path) as file:
         careful = _CarefulFile(file)
@@ -164,7 +202,7 @@ def write_blocks(
             for block in blocks:
                 if limited:
                     n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile clips them
-                sound.write(block)
+                sound.write(block if step is None else np.rint(block * step) / step)
                 careful.check()
         careful.check()
     return n_cut

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ def check_signal(value: object, name: str) -> Array:
             f"Expected {name} to hold integers or floats of at most 64 bits, got dtype {array.dtype}."
             f" Convert it, for instance with {name}.astype(float)."
         )
-    if array.ndim not in (1, 2):
+    if array.ndim not in (1, 2) or not all(array.shape[1:]):
         raise ValueError(
             f"Expected {name} to have shape (n_samples,) or (n_samples, n_channels), got shape {array.shape}."
         )
@@ -52,6 +52,23 @@ def check_signals(signals: object, name: str = "signals") -> list[Floats]:
     if not found:
         raise ValueError(f"Expected at least one signal in {name}, got none.")
     return found
+
+
+def as_columns(array: Array) -> Array:
+    """Return a signal in shape (n_samples, n_channels), as a view."""
+    return array[:, None] if array.ndim == 1 else array
+
+
+def check_blocks(blocks: Iterable[npt.ArrayLike], shapes: list[tuple[int, ...]] | None = None) -> Iterator[Floats]:
+    """Yield the blocks of a signal in shape (n_samples, n_channels); `shapes` gets what follows n_samples in theirs."""
+    found = [] if shapes is None else shapes
+    for number, block in enumerate(blocks):
+        array = check_signal(block, f"block {number}")
+        if not found:
+            found.append(array.shape[1:])
+        if found[0] != array.shape[1:]:
+            raise ValueError(f"Expected blocks of one shape but for their lengths, got another at {number}.")
+        yield as_columns(array).astype(np.float64)  # a copy: the caller may use the array again
 
 
 def store(samples: Floats, dtype: np.dtype[Any]) -> Array:
@@ -91,6 +108,6 @@ def narrow_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE) -> Array:
     """
     check_rate(sampling_rate, RATE, "the signal")
     array = check_signal(signal, "signal")
-    channels = array.astype(np.float64).reshape(len(array), -1).T
+    channels = as_columns(array).astype(np.float64).T
     narrow = np.stack([downsample(channel) for channel in channels], axis=-1)
     return store(narrow.reshape(-1, *array.shape[1:]), array.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +14,32 @@ from ._options import Force, ModelOption, SaveModel, Threads, check_training, jo
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
+    from ..audio import WidenedFile
     from ..foundation.progress import Callback
+
+
+class Kind(StrEnum):
+    """Bands that an input may have."""
+
+    narrow = "narrow"
+    telephone = "telephone"
 
 
 @command(
     "Wide-band speech from narrow-band speech.",
     "coupledict widen telephone.wav wide.wav",
+    "coupledict widen interview.mp3 wide.flac --band narrow",
     "coupledict widen telephone.wav wide.flac --train speech/ --save-model mine.safetensors",
 )
 def widen(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Sound file of narrow-band speech, at 8 kHz.")],
-    output: Annotated[Path, typer.Argument(help="Sound file to write, at 16 kHz (.wav, .flac, .ogg).")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Sound file of speech, at 8 kHz or more.")],
+    output: Annotated[
+        Path, typer.Argument(help="Sound file to write, at 16 kHz or the rate of the input (.wav, .flac, .ogg).")
+    ],
+    band: Annotated[
+        Kind | None,
+        typer.Option(help="Band of the input, up to 4 or 3.4 kHz; measured if not given.", show_default=False),
+    ] = None,
     model: ModelOption = None,
     train: Annotated[
         Path | None, typer.Option(help="Folder of wide-band speech (16 kHz) to learn from instead.", metavar="DIR")
@@ -32,25 +48,43 @@ def widen(
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Give narrow-band speech the high band that it lost, by dictionaries of both bands."""
+    """Give narrow-band speech the high band that it lost, by dictionaries of both bands.
+
+    What has a high band already is written with nothing added, and a warning.
+    """
     from ..audio._files import check_output, check_source
 
     check_output(output, force=force)
     check_training(model, train, save_model, force=force)
-    check_source(source)
+    check_source(source, output)
     with progress_bar() as told:
         widener = _widener(model, train, save_model, told, jobs(threads))
         widener.set_params(n_jobs=jobs(threads), callback=told)
-        n_cut = widener.extend_file(source, output, force=force)
-    lines = [f"Wrote {output}."]
+        done = widener.extend_file(source, output, band=None if band is None else band.value, force=force)
+    lines = [str(done)]
     if save_model is not None:
         lines.append(f"Wrote {save_model}; use it with --model.")
-    if n_cut:
+    if done.n_clipped:
         warnings.warn(
-            f"{n_cut} samples were too loud for the file and were cut; make {source} quieter first.", stacklevel=1
+            f"{done.n_clipped} samples were too loud for the file and were cut; make {source} quieter first.",
+            stacklevel=1,
         )
     kept = {} if save_model is None else {"model": str(save_model)}
-    return Result({"output": str(output), "samples_cut": n_cut, **kept}, lines)
+    return Result({**_facts(done), **kept}, lines)
+
+
+def _facts(done: WidenedFile) -> dict[str, Any]:
+    """Return what was done, for machines."""
+    return {
+        "output": done.target,
+        "widened": done.widened,
+        "band": {"low": done.band.low, "high": done.band.high, "kind": done.band.kind},
+        "input_rate": done.sampling_rate,
+        "output_rate": done.output_rate,
+        "channels": done.n_channels,
+        "samples": done.n_samples,
+        "samples_cut": done.n_clipped,
+    }
 
 
 def _widener(

@@ -1,0 +1,213 @@
+"""Where the band of a signal ends: a long-term spectrum, and the edge that a filter has left in it.
+
+How often each band of 125 Hz has which power is counted, frame by frame. The counts need little memory, and do not
+depend on the order in which frames come. A filter leaves an edge in the spectrum of what is loud, the power that 3 % of
+the frames exceed: it falls at once and stays low. Speech itself falls slowly, and its consonants reach beyond 4 kHz. So
+an edge is found above noise, hum and the noise of codecs, wherever speech is louder than these; speech that is only
+weak above 4 kHz has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import scipy.fft
+import scipy.signal
+from scipy.ndimage import median_filter
+
+from ._frames import Floats, windows
+from ._rates import check_any_rate
+from ._signals import as_columns, check_signal
+
+Kind = Literal["narrow", "telephone", "wide", "unknown"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+WIDTH = 125.0  # Hz, of a band
+HIGHEST = 24_000.0  # Hz: what is above does not matter for speech
+FRAME = 0.032  # s
+BATCH = 64  # frames that are transformed at once, without those halfway between them
+STEPS = 8  # steps of powers in the counts, per doubling: 0.38 dB
+LOWEST_POWER, N_STEPS = -83, STEPS * 300  # as logarithms to base 2; below is nothing but rounding
+STEP = 10 * np.log10(2) / STEPS  # dB
+LOUD_SHARE = 0.03  # of the frames that are not pauses: loud consonants, but no clicks
+PAUSE = 40.0  # dB below the loud frames
+RANGE = 75.0  # dB below the loudest band: nobody hears what is further below
+
+GUARD, SPAN = 2, 4  # bands that a slope of a filter may take, and those before it that are compared
+EDGE = 14.0  # dB: speech falls at most 10 dB within 500 Hz and stays there; 1 s without consonants may fall further
+ALIKE = 8.0  # dB: of edges that are about as deep, the lowest counts
+TELEPHONE_EDGE = 18.0  # dB: below 4 kHz there is little to tell a filter from the voice
+FIRST_EDGE = 16  # bands: below 2 kHz every voice falls
+N_NARROW = 32  # bands up to 4 kHz
+LAST_TELEPHONE = 3650.0  # Hz: 3400 Hz and the slope of a filter
+LAST_NARROW = 4600.0  # Hz
+LOW_CUT = 15.0  # dB by which the band from 125 to 250 Hz is weaker, if a telephone has removed it
+
+
+@dataclass(frozen=True)
+class Band:
+    """The band that a signal has.
+
+    Attributes
+    ----------
+    low, high : float
+        Where the band begins and ends, in Hz, to about 125 Hz.
+    sampling_rate : int
+        Of the signal.
+    kind : {"narrow", "telephone", "wide", "unknown"}
+        "narrow": it ends at about 4 kHz; "telephone": at about 3.4 kHz or below; "wide": it reaches beyond 4.6 kHz, so
+        there is nothing to extend; "unknown": there is nothing to measure, only silence or less than 32 ms.
+    """
+
+    low: float
+    high: float
+    sampling_rate: int
+    kind: Kind
+
+    def __str__(self) -> str:
+        """Return the band as people say it."""
+        if self.kind == "unknown":
+            return "too little sound to measure its band"
+        return f"band ends at {self.high / 1000:.1f} kHz ({self.kind})"
+
+
+def measure_band(signal: npt.ArrayLike, sampling_rate: int) -> Band:
+    """Return the band that a signal has, whatever its sampling rate: files at 48 kHz often hold telephone speech.
+
+    The band ends where the spectrum of the loud frames falls by 14 dB or more within 500 Hz and stays low. What lies
+    above may be silence, noise, hum or the noise of a codec.
+
+    Parameters
+    ----------
+    signal : array of shape (n_samples,) or (n_samples, n_channels)
+        Speech of any scale; all channels are measured together.
+    sampling_rate : int
+        At least 8000.
+
+    Returns
+    -------
+    Band
+
+    Notes
+    -----
+    A second of speech is enough if it has a consonant such as /s/; without one, speech that is wide may look narrow. In
+    noise that is as loud as the consonants there is no edge, and the band is taken for wide.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.audio import measure_band
+    >>> hiss = np.random.default_rng(0).standard_normal(32_000)
+    >>> measure_band(hiss, 8000).kind, measure_band(hiss, 16_000).kind
+    ('narrow', 'wide')
+    """
+    rate = check_any_rate(sampling_rate, "the signal")
+    array = check_signal(signal, "signal").astype(np.float64)
+    return measure_blocks([as_columns(array)], rate)
+
+
+def measure_blocks(blocks: Iterable[Floats], rate: int) -> Band:
+    """Return the band of a signal that comes in blocks of shape (n_samples, n_channels); blocks do not matter."""
+    counts = _Counts(rate)
+    for window, n in windows(blocks, counts.length * BATCH, 0):
+        for channel in window.T:
+            counts.add(channel, n)
+    return counts.band()
+
+
+class _Counts:
+    """How often each band has which power, and each frame as a whole."""
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+        self.length = 2 * round(rate * FRAME / 2)
+        self._window = scipy.signal.get_window("hann", self.length)
+        frequencies = np.arange(self.length // 2 + 1) * (rate / self.length)
+        self._n = int(min(rate / 2, HIGHEST) // WIDTH)
+        self._starts = np.searchsorted(frequencies, WIDTH * np.arange(self._n + 1))
+        self._bands = np.zeros((self._n, N_STEPS), np.int64)
+        self._frames = np.zeros(N_STEPS, np.int64)
+
+    def add(self, channel: Floats, n: int) -> None:
+        """Count the frames of a window that lie in its first `n` samples."""
+        frames = np.lib.stride_tricks.sliding_window_view(channel, self.length)[:: self.length // 2]
+        n_whole = max(0, 2 * n // self.length - 1)
+        spectrum = scipy.fft.rfft(frames * self._window, axis=1)[:n_whole, : self._starts[-1]]
+        power = np.add.reduceat(spectrum.real**2 + spectrum.imag**2, self._starts[:-1], axis=1) / self.length
+        loud = power[power.sum(axis=1) > 2.0**LOWEST_POWER]
+        places = _step(loud) + N_STEPS * np.arange(self._n)
+        self._bands += np.bincount(places.ravel(), minlength=self._bands.size).reshape(self._bands.shape)
+        self._frames += np.bincount(_step(loud.sum(axis=1)), minlength=N_STEPS)
+
+    def band(self) -> Band:
+        """Return the band that the counts tell."""
+        total = int(self._frames.sum())
+        if not total:
+            return Band(0.0, 0.0, self.rate, "unknown")
+        loudest = _exceeded(self._frames, 0.005 * total)
+        n_active = int(self._frames[max(0, int(loudest - PAUSE / STEP)) :].sum())
+        spectrum = STEP * _exceeded(self._bands, LOUD_SHARE * n_active)
+        spectrum = np.maximum(spectrum, spectrum.max() - RANGE)
+        high, kind = _end(spectrum, self.rate)
+        return Band(_begin(spectrum), high, self.rate, kind)
+
+
+def _step(power: Floats) -> npt.NDArray[np.int64]:
+    """Return the places of powers in counts."""
+    logarithm = np.log2(np.maximum(power, 2.0**LOWEST_POWER)) - LOWEST_POWER
+    return np.asarray(np.minimum(np.rint(STEPS * logarithm).astype(np.int64), N_STEPS - 1))
+
+
+def _exceeded(counts: npt.NDArray[np.int64], n: float) -> npt.NDArray[np.int64]:
+    """Return the highest step that `n` of what was counted, but at least one, reach."""
+    reached = np.cumsum(counts[..., ::-1], axis=-1) >= max(1.0, n)
+    return np.asarray(N_STEPS - 1 - np.argmax(reached, axis=-1))
+
+
+def _edges(spectrum: Floats) -> Floats:
+    """Return by how much a spectrum falls before each band, and stays low from there on."""
+    rest = median_filter(spectrum, 5, mode="nearest")  # without single tones
+    highest_after = np.maximum.accumulate(rest[::-1])[::-1]
+    depths = np.full(spectrum.size, -np.inf)
+    for i in range(FIRST_EDGE, spectrum.size - GUARD - 1):
+        depths[i] = np.median(spectrum[i - GUARD - SPAN : i - GUARD + 1]) - highest_after[i + GUARD]
+    return depths
+
+
+def _steepest(spectrum: Floats, edge: int) -> float:
+    """Return the frequency at which the slope at an edge is steepest, in Hz."""
+    level = np.median(spectrum[edge - 10 : edge - 3])
+    padded = np.pad(np.maximum(spectrum, level - 20), (0, 3), mode="edge")  # filters are steeper further down
+    places = np.arange(edge - 9, min(edge + 4, spectrum.size))
+    slopes = [padded[i - 3 : i].sum() - padded[i : i + 3].sum() for i in places]
+    return float(WIDTH * places[int(np.argmax(slopes))])
+
+
+def _end(spectrum: Floats, rate: int) -> tuple[float, Kind]:
+    """Return where the band ends, and its kind."""
+    depths = _edges(spectrum)
+    deep = np.flatnonzero(depths >= max(EDGE, depths.max() - ALIKE))
+    high = rate / 2
+    if deep.size:
+        edge = deep[0] + int(np.argmax(depths[deep[0] : deep[0] + 6]))
+        high = _steepest(spectrum, edge)
+    if high > LAST_NARROW:
+        return high, "wide"
+    narrow = spectrum[:N_NARROW]
+    depths = _edges(narrow)
+    edge = int(np.argmax(depths))
+    cut_below = narrow[2:8].max() - narrow[1] >= LOW_CUT
+    if depths[edge] >= (EDGE if cut_below else TELEPHONE_EDGE):
+        end = _steepest(narrow, edge)
+        if end <= LAST_TELEPHONE:
+            return end, "telephone"
+    return (high if high > LAST_TELEPHONE else 4000.0), "narrow"
+
+
+def _begin(spectrum: Floats) -> float:
+    """Return where the band begins: before the first band that is not much weaker than the loudest one."""
+    return float(WIDTH * np.argmax(spectrum >= spectrum[:FIRST_EDGE].max() - LOW_CUT))

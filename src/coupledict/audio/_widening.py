@@ -1,0 +1,258 @@
+"""Signals of any sampling rate, widened: what there is to do, and how a high band is added to the signal's own samples.
+
+The model works at 8 kHz and gives 16 kHz. A signal at another rate is brought to 8 kHz for it. What the model adds, the
+difference between its output and the narrow band, is brought to the rate of the output and added to the signal itself.
+So samples at 16 kHz and more stay what they are, apart from what is added.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import chain, tee
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..foundation.arrays import Array
+from ..foundation.progress import Callback, Meter
+from ._files import Reader, check_format, check_output, open_source, write_blocks
+from ._frames import NARROW_RATE, RATE, Floats
+from ._measuring import Band, Kind, measure_blocks
+from ._rates import check_any_rate, output_rate, resample, resampled_length
+from ._signals import as_columns, check_blocks, check_signal, store
+
+PIECE = 1 << 15  # samples that are added at once
+MEASURED = 30  # s: the beginning of a stream, from which its band is measured
+GIVEN: dict[str, tuple[float, float, Kind]] = {
+    "narrow": (0.0, 4000.0, "narrow"),
+    "telephone": (300.0, 3400.0, "telephone"),
+}
+BandLike = Band | str | None
+
+
+class Model(Protocol):
+    """What widens a signal at 8 kHz, given in blocks of shape (n_samples, n_channels).
+
+    It yields the signal at 16 kHz, extended and as it is. `n_samples` is its length, if known, for progress.
+    """
+
+    def __call__(
+        self, blocks: Iterable[Floats], n_samples: int | None = None, kind: str = "narrow"
+    ) -> Iterator[tuple[Floats, Floats]]: ...
+
+
+@dataclass(frozen=True)
+class WidenedFile:
+    """What :meth:`BandwidthExtension.extend_file` has done.
+
+    Attributes
+    ----------
+    source, target : str
+        The file that was read, and the one that was written.
+    band : Band
+        The band of the source, measured or given.
+    sampling_rate, output_rate : int
+        Of the source and of the target.
+    n_channels, n_samples : int
+        Channels of both files, and samples of each channel of the target.
+    widened : bool
+        Whether a high band was added. It is not, if the source has one already.
+    n_clipped : int
+        Samples that were clipped because the file cannot hold values beyond -1 and 1; usually 0.
+    """
+
+    source: str
+    target: str
+    band: Band
+    sampling_rate: int
+    output_rate: int
+    n_channels: int
+    n_samples: int
+    widened: bool
+    n_clipped: int
+
+    def __str__(self) -> str:
+        """Return what was done in two sentences."""
+        channels = "1 channel" if self.n_channels == 1 else f"{self.n_channels} channels"
+        result = "with a band up to 8 kHz" if self.widened else "with nothing added"
+        return (
+            f"{self.source}: {self.sampling_rate / 1000:g} kHz, {channels}, {self.band}."
+            f" Wrote {self.target} at {self.output_rate / 1000:g} kHz, {result}."
+        )
+
+
+def is_extended(band: Band) -> bool:
+    """Return whether there is a high band to add; a short sound at 8 kHz has none, whatever it is."""
+    return band.kind in ("narrow", "telephone") or band.sampling_rate == NARROW_RATE
+
+
+def _given(band: BandLike, rate: int) -> Band | None:
+    """Return the band that the user gives, None if it is to be measured."""
+    if band is None or isinstance(band, Band):
+        return band
+    if not isinstance(band, str) or band not in GIVEN:
+        raise ValueError(f"Expected band to be None, 'narrow', 'telephone' or a Band, got {band!r}.")
+    low, high, kind = GIVEN[band]
+    return Band(low, high, rate, kind)
+
+
+def _warn_if_wide(band: Band, what: str, stacklevel: int) -> None:
+    if not is_extended(band) and band.kind == "wide":
+        warnings.warn(
+            f"{what} has a band up to {band.high / 1000:.1f} kHz already, so nothing was added. If it has none above"
+            " 4 kHz but noise, give band='narrow' (--band narrow).",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _pieces(blocks: Iterable[Floats]) -> Iterator[Floats]:
+    return (block[start : start + PIECE] for block in blocks for start in range(0, len(block), PIECE))
+
+
+def _add(own: Iterable[Floats], added: Iterator[Floats]) -> Iterator[Floats]:
+    """Yield the sum of two signals that come in blocks, as long as the first one."""
+    held: Floats | None = None
+    for block in _pieces(own):
+        parts = [] if held is None else [held]
+        while sum(map(len, parts)) < len(block):
+            parts.append(next(added))
+        held = np.concatenate(parts)
+        yield block + held[: len(block)]
+        held = held[len(block) :]
+    for _ in added:  # to its end, which progress waits for
+        pass
+
+
+def widen(
+    model: Model, blocks: Iterable[Floats], rate: int, band: Band, n_samples: int | None = None
+) -> Iterator[Floats]:
+    """Yield a signal that comes in blocks of shape (n_samples, n_channels) at the output rate, with a high band.
+
+    If there is none to add, it is only brought to the output rate.
+    """
+    target = output_rate(rate)
+    if not is_extended(band):
+        yield from resample(blocks, rate, target)
+        return
+    kind = "telephone" if band.kind == "telephone" else "narrow"
+    n_narrow = None if n_samples is None else -(-n_samples * NARROW_RATE // rate)
+    if rate == NARROW_RATE:
+        yield from (wide for wide, _ in model(blocks, n_narrow, kind))
+        return
+    first, second = tee(_pieces(blocks))
+    both = model(resample(first, rate, NARROW_RATE, cover=True), n_narrow, kind)
+    added = resample((wide - low for wide, low in both), RATE, target, cover=True)
+    yield from _add(resample(second, rate, target), added)
+
+
+def widen_array(model: Model, signal: npt.ArrayLike, sampling_rate: int, band: BandLike) -> Array:
+    """Return an array of any sampling rate with a high band, in its own number type."""
+    rate = check_any_rate(sampling_rate, "the signal")
+    array = check_signal(signal, "signal")
+    known = _given(band, rate) or measure_blocks(_slices(array), rate)
+    _warn_if_wide(known, "The signal", 3)
+    if not is_extended(known) and rate == output_rate(rate):
+        return array.copy()
+    out = np.empty((resampled_length(len(array), rate, output_rate(rate)), *array.shape[1:]), array.dtype)
+    columns = as_columns(out)
+    n = 1 if array.ndim == 2 and array.shape[1] and (array == array[:, :1]).all() else columns.shape[1]
+    end = 0
+    for wide in widen(model, (block[:, :n] for block in _slices(array)), rate, known, len(array)):
+        columns[end : end + len(wide)] = store(wide, array.dtype)
+        end += len(wide)
+    return out
+
+
+def _slices(array: Array) -> Iterator[Floats]:
+    """Yield an array in blocks of shape (n_samples, n_channels)."""
+    for start in range(0, len(array), PIECE):
+        yield as_columns(array[start : start + PIECE]).astype(np.float64)
+
+
+def widen_blocks(model: Model, blocks: Iterable[npt.ArrayLike], sampling_rate: int, band: BandLike) -> Iterator[Floats]:
+    """Yield a signal of any sampling rate that comes in blocks with a high band."""
+    rate = check_any_rate(sampling_rate, "the signal")
+    shapes: list[tuple[int, ...]] = []
+    checked = check_blocks(blocks, shapes)
+    known, begin = _given(band, rate), list[Floats]()
+    if known is None:
+        n_begin = MEASURED * rate
+        while sum(map(len, begin)) < n_begin and (block := next(checked, None)) is not None:
+            begin.append(block)
+        known = measure_blocks(_first(begin, n_begin), rate)
+        _warn_if_wide(known, "The signal", 4)
+    for wide in widen(model, chain(begin, checked), rate, known):
+        yield wide.reshape(len(wide), *shapes[0])
+
+
+def _first(blocks: Iterable[Floats], n: int) -> Iterator[Floats]:
+    """Yield the first `n` samples of a signal in blocks."""
+    for block in blocks:
+        yield block[:n]
+        n -= len(block[:n])
+
+
+class _Survey:
+    """A first pass over a file: checks its samples, counts them, and finds out whether all channels are the same."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.n_samples, self.same = 0, reader.n_channels > 1
+        self._reader = reader
+
+    def blocks(self, told: Callback | None) -> Iterator[Floats]:
+        """Yield the samples."""
+        meter = Meter(told, "measuring", self._reader.n_samples)
+        for block in check_blocks(self._reader.blocks()):
+            self.n_samples += len(block)
+            self.same = self.same and bool((block == block[:, :1]).all())
+            meter.advance(len(block))
+            yield block
+
+
+def widen_file(
+    model: Model,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    band: BandLike,
+    watched: Callable[[], AbstractContextManager[Callback | None]],
+    *,
+    force: bool,
+) -> WidenedFile:
+    """Widen a sound file of any sampling rate in two passes; the first one measures its band."""
+    check_output(target, force=force)
+    with open_source(source) as reader, watched() as told:
+        rate, n_channels, subtype = reader.rate, reader.n_channels, reader.subtype
+        check_format(target, output_rate(rate), n_channels)
+        known, survey = _given(band, rate), _Survey(reader)
+        if known is None:
+            known = measure_blocks(survey.blocks(told), rate)
+        else:
+            for _ in survey.blocks(told):
+                pass
+    _warn_if_wide(known, f"'{Path(source)}'", 3)
+    n_out = resampled_length(survey.n_samples, rate, output_rate(rate))
+    with open_source(source) as reader:
+        blocks = check_blocks(reader.blocks())
+        if survey.same:
+            blocks = (block[:, :1] for block in blocks)
+        wide = widen(model, blocks, rate, known, survey.n_samples)
+        if survey.same:
+            wide = (np.repeat(block, n_channels, axis=1) for block in wide)
+        n_clipped = write_blocks(target, wide, output_rate(rate), n_channels, subtype, n_out)
+    return WidenedFile(
+        os.fspath(source),
+        os.fspath(target),
+        known,
+        rate,
+        output_rate(rate),
+        n_channels,
+        n_out,
+        is_extended(known),
+        n_clipped,
+    )
