@@ -52,7 +52,7 @@ LOW_CUT = 15.0  # dB by which the band from 125 to 250 Hz is weaker, if a teleph
 class Band:
     """The band that a signal has.
 
-    Attributes
+    Parameters
     ----------
     low, high : float
         Where the band begins and ends, in Hz, to about 125 Hz.
@@ -61,6 +61,12 @@ class Band:
     kind : {"narrow", "telephone", "wide", "unknown"}
         "narrow": it ends at about 4 kHz; "telephone": at about 3.4 kHz or below; "wide": it reaches beyond 4.6 kHz, so
         there is nothing to extend; "unknown": there is nothing to measure, only silence or less than 32 ms.
+
+    Examples
+    --------
+    >>> from coupledict.audio import Band
+    >>> print(Band(300.0, 3400.0, 48_000, "telephone"))
+    band ends at 3.4 kHz (telephone)
     """
 
     low: float

@@ -51,7 +51,7 @@ class Model(Protocol):
 class WidenedFile:
     """What :meth:`BandwidthExtension.extend_file` has done.
 
-    Attributes
+    Parameters
     ----------
     source, target : str
         The file that was read, and the one that was written.
@@ -65,6 +65,13 @@ class WidenedFile:
         Whether a high band was added. It is not, if the source has one already.
     n_clipped : int
         Samples that were clipped because the file cannot hold values beyond -1 and 1; usually 0.
+
+    Examples
+    --------
+    >>> from coupledict.audio import Band, WidenedFile
+    >>> band = Band(300.0, 3400.0, 48_000, "telephone")
+    >>> print(WidenedFile("call.wav", "wide.wav", band, 48_000, 48_000, 2, 480_000, True, 0))
+    call.wav: 48 kHz, 2 channels, band ends at 3.4 kHz (telephone). Wrote wide.wav at 48 kHz, with a band up to 8 kHz.
     """
 
     source: str
