@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score
 
 from coupledict.matching import mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
-from coupledict.matching._ranking import best, merge, order
+from coupledict.matching import _ranking
+from coupledict.matching._ranking import best, best_with_values, merge, order
 
 TIED = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.integers(-2, 2).map(float))
 
@@ -37,12 +38,27 @@ def test_best_and_order_are_a_plain_sort(table, n):
     np.testing.assert_array_equal(best(table, n), [row[:n] for row in rows])
 
 
+@given(TIED, st.integers(1, 3), st.integers(2, 3))
+@settings(max_examples=100)
+def test_groups_of_columns_give_what_a_plain_sort_gives(table, n, size):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_ranking, "COLUMNS_PER_GROUP", size)
+        np.testing.assert_array_equal(best(table, n), [ranking(row)[:n] for row in table])
+
+
+@pytest.mark.parametrize("levels", [2, 50, 10**6])
+def test_the_best_of_wide_rows(rng, levels):
+    table = np.round(rng.random((20, 5000)) * levels) / levels  # many ties, some, none
+    for dtype in (np.float32, np.float64):
+        rows = table.astype(dtype)
+        np.testing.assert_array_equal(best(rows, 10), order(rows)[:, :10])
+
+
 @given(TIED, st.integers(1, 10), st.integers(1, 4))
 @settings(max_examples=100)
 def test_blocks_give_what_the_whole_gives(table, n, size):
-    indices, values = np.empty((len(table), 0), np.int64), np.empty((len(table), 0))
-    for start in range(0, table.shape[1], size):
-        indices, values = merge(indices, values, table[:, start : start + size], start, n)
+    starts = range(0, table.shape[1], size)
+    indices, values = merge([best_with_values(table[:, start : start + size], n, start) for start in starts], n)
     np.testing.assert_array_equal(indices, [ranking(row)[:n] for row in table])
     np.testing.assert_array_equal(values, np.take_along_axis(table, indices, axis=1))
 

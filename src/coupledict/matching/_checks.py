@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from ..foundation.arrays import Array
 from ..foundation.checks import check_non_negative
@@ -103,6 +104,24 @@ def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int
     if compare == "auto":
         return "labels" if labelled else "both"
     return str(compare)
+
+
+def check_partners(partners: Any, views: list[Array], y: Any) -> npt.NDArray[np.int64]:
+    """Return the index in the second view of the partner of each sample of the first, -1 for none."""
+    if y is not None or len(views) != 2:
+        raise ValueError("partners mean nothing with labels y, or with more than two views.")
+    places, (n, n_gallery) = np.asarray(partners), (len(view) for view in views)
+    if places.shape != (n,) or places.dtype.kind not in "iu":
+        raise ValueError(
+            f"Expected partners to be {n} integers, one for each sample of X[0], got shape {places.shape} of"
+            f" {places.dtype}."
+        )
+    if places.min() < -1 or places.max() >= n_gallery or not (places >= 0).any():
+        raise ValueError(
+            f"Expected partners to be numbers of the {n_gallery} samples of X[1], or -1 for none, and at least one of"
+            f" them, got numbers from {places.min()} to {places.max()}."
+        )
+    return places.astype(np.int64)
 
 
 def check_share(value: object, name: str) -> None:

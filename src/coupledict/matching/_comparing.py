@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,10 +15,11 @@ from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
 from ._fitted import Comparison, FittedMatcher
-from ._ranking import Indices, average_precisions, mean_defined, merge, partner_ranks
+from ._ranking import Indices, average_precisions, best_with_values, mean_defined, merge, partner_ranks
 
 GALLERY_BLOCK = 4096
 QUERY_BLOCK = 1024
+MOST_PARTS = 32  # results of blocks that are kept before they are merged
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,29 @@ class Sides:
     def best(self, n: int | None, callback: Callback | None) -> tuple[Indices, Array]:
         """Return the indices of the n best of the gallery (None: of all) for each query, and their similarities."""
         left, n_gallery = self._left(), self.gallery.shape[0]
-        most = n_gallery if n is None else min(n, n_gallery)
-        indices: Indices = np.empty((left.shape[0], most), np.int64)
-        values: Array = np.empty((left.shape[0], most), left.dtype)
-
-        def rank(rows: slice, *, start: int, right: Array) -> None:
-            known = indices[rows, : min(most, start)], values[rows, : min(most, start)]
-            size = min(most, start + right.shape[0])
-            indices[rows, :size], values[rows, :size] = merge(*known, left[rows] @ right.T, start, most)
-
+        ranking = Ranking(left, n_gallery if n is None else min(n, n_gallery), self.n_jobs)
         meter = Meter(callback, "matching", n_gallery)
         for start, right in self._blocks(left.dtype):
-            self._over_queries(partial(rank, start=start, right=right), left.shape[0])
+            ranking.add([(start, right)])
             meter.advance(right.shape[0])
-        return indices, values
+        return ranking.found()
 
-    def rating(self, labels: tuple[Array, Array] | None) -> float:
+    def vectors(self, dtype: np.dtype[Any], callback: Callback | None) -> Array:
+        """Return the vectors of the whole gallery."""
+        out: Array | None = None
+        meter = Meter(callback, "indexing", self.gallery.shape[0])
+        for start, right in self._blocks(dtype):
+            if out is None:
+                out = np.empty((self.gallery.shape[0], right.shape[1]), dtype)
+            out[start : start + right.shape[0]] = right
+            meter.advance(right.shape[0])
+        return np.empty((0, 0), dtype) if out is None else out
+
+    def rating(self, labels: tuple[Array, Array] | None, partners: Indices | None = None) -> float:
         """Return the mean average precision by labels of queries and gallery, or the mean reciprocal rank of partners.
 
-        Without labels, a query and the sample of the gallery with the same number are partners.
+        Without labels, a query and the sample of the gallery with the same number are partners, unless the partners
+        of the queries are given.
         """
         left = self._left()
         right = np.concatenate([block for _, block in self._blocks(left.dtype)])
@@ -89,8 +94,8 @@ class Sides:
         def rate(rows: slice) -> Array:
             similarities = left[rows] @ right.T
             if labels is None:
-                partners = np.arange(rows.start, rows.start + similarities.shape[0])
-                return np.asarray(1 / partner_ranks(similarities, partners))
+                number = np.arange(rows.start, rows.start + similarities.shape[0])
+                return np.asarray(1 / partner_ranks(similarities, number if partners is None else partners[number]))
             return average_precisions(similarities, labels[0][rows, None] == labels[1])
 
         return mean_defined(np.concatenate(self._over_queries(rate, left.shape[0])))
@@ -109,6 +114,51 @@ class Sides:
 
     def _over_queries(self, function: Callable[[slice], Any], n_queries: int) -> list[Any]:
         """Apply a function to each block of queries, with `n_jobs` threads in all, matrix products included."""
-        blocks = [slice(start, start + QUERY_BLOCK) for start in range(0, n_queries, QUERY_BLOCK)]
         with one_blas_thread():
-            return list(in_order(function, blocks, count_jobs(self.n_jobs)))
+            return list(in_order(function, blocks_of_queries(n_queries), count_jobs(self.n_jobs)))
+
+
+def blocks_of_queries(n: int) -> list[slice]:
+    """Return queries in blocks."""
+    return [slice(start, start + QUERY_BLOCK) for start in range(0, n, QUERY_BLOCK)]
+
+
+class Ranking:
+    """The best of a gallery for each query, found block by block.
+
+    Parameters
+    ----------
+    left : array of shape (n_queries, n_entries)
+        Vectors of the queries.
+    n : int
+        How many to find, at most the samples of the gallery.
+    n_jobs : int or None
+    """
+
+    def __init__(self, left: Array, n: int, n_jobs: int | None) -> None:
+        self._left, self._n, self._n_jobs = left, n, n_jobs
+        self._queries = blocks_of_queries(left.shape[0])
+        self._found: list[list[tuple[Indices, Array]]] = [[] for _ in self._queries]
+
+    def add(self, blocks: Sequence[tuple[int, Array]]) -> None:
+        """Take in further blocks of the gallery, in order: where each starts, and its vectors."""
+        tasks = [(number, start, right) for number in range(len(self._queries)) for start, right in blocks]
+
+        def search(task: tuple[int, int, Array]) -> tuple[Indices, Array]:
+            number, start, right = task
+            return best_with_values(self._left[self._queries[number]] @ right.T, self._n, start)
+
+        with one_blas_thread():
+            for (number, _, _), found in zip(tasks, in_order(search, tasks, count_jobs(self._n_jobs)), strict=True):
+                known = self._found[number]
+                known.append(found)
+                if len(known) >= MOST_PARTS:
+                    self._found[number] = [merge(known, self._n)]
+
+    def found(self) -> tuple[Indices, Array]:
+        """Return indices and similarities, the best first."""
+        parts = [merge(known, self._n) for known in self._found if known]
+        if not parts:  # no queries, or an empty gallery
+            shape = self._left.shape[0], self._n
+            return np.empty(shape, np.int64), np.empty(shape, self._left.dtype)
+        return np.concatenate([indices for indices, _ in parts]), np.concatenate([values for _, values in parts])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -23,13 +25,15 @@ from ..foundation.checks import check_choice, check_count, check_counts, check_n
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
 from ..foundation.views import ViewArrays, ViewLike, ViewsLike, list_views, view_names, view_number
-from ._checks import Compare, Names, check_all_views, check_compare, check_labels, check_share, one_hot
+from ._checks import Compare, Names, check_all_views, check_compare, check_labels, check_partners, check_share, one_hot
 from ._choosing import SHRINKAGE, Wanted
+from ._comparing import Sides
 from ._fitted import FittedMatcher
 from ._fitting import Plan, fit_matcher
+from ._index import GalleryIndex
 from ._preparing import Preprocess, check_preprocess, preprocess_of_views
 from ._ranking import Indices
-from ._sides import SidesMixin
+from ._sides import SidesMixin, is_single
 from ._whitening import has_view
 
 
@@ -343,6 +347,45 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
             indices, similarities = sides.best(most, told)
         return (indices, similarities) if return_similarity else indices
 
+    def index(
+        self,
+        gallery: ViewLike,
+        *,
+        source: int | str | Sequence[int | str] = 0,
+        target: int | str = 1,
+    ) -> GalleryIndex:
+        """Prepare a gallery for many searches.
+
+        Parameters
+        ----------
+        gallery, source, target
+            As in :meth:`similarity`. A memory map is read in blocks.
+
+        Returns
+        -------
+        GalleryIndex
+            Its method ``match(queries, n_matches=10)`` returns what :meth:`match` would, but for the rounding of
+            similarities to float32.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from coupledict.matching import CrossModalMatcher
+        >>> halves = load_digits().data.reshape(-1, 2, 32)
+        >>> upper, lower = halves[:, 0], halves[:, 1]
+        >>> matcher = CrossModalMatcher(n_dictionaries=2, random_state=0).fit([upper[:500], lower[:500]])
+        >>> index = matcher.index(lower[500:])
+        >>> index.match(upper[500:510], n_matches=3).shape
+        (10, 3)
+        """
+        sources, wanted = self._direction(source, target)
+        where, there = self._comparison(sources, wanted), self._check_side(gallery, wanted, "gallery")
+        sides = Sides(self._fitted, {}, there, wanted, where, self.n_jobs)
+        with self._watched() as told:
+            vectors = sides.vectors(np.dtype(np.float32), told)
+        check = partial(copy(self)._queries, sources=sources, single=is_single(source))
+        return GalleryIndex(self._fitted, vectors, where, wanted, check, self.n_jobs)
+
     def predict(self, X: ViewsLike, *, view: int | str) -> Array:
         """Predict one view from another, or from others.
 
@@ -371,7 +414,7 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
         views = self._checked(sources, {v: f"X[{v}]" for v in sources}, "X")
         return self._fitted.predict(views, wanted, self.n_jobs)
 
-    def score(self, X: ViewsLike, y: Any = None) -> float:
+    def score(self, X: ViewsLike, y: Any = None, *, partners: Any = None) -> float:
         """Return the quality of the rankings, as the mean over all pairs of views, in both directions.
 
         Parameters
@@ -380,6 +423,10 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
             All views; each is matched with every other. Samples that lack one of two views are left out there.
         y : array of shape (n_samples,), or such an array for each view in a list or a dict by name, optional
             Labels. With labels for each view, views may hold different samples.
+        partners : array of shape (n_samples_0,), optional
+            For a matcher of two views and without `y`: the index in the second view of the partner of each sample of
+            the first, -1 for one that has none. The views may hold different numbers of samples. Only the first view is
+            then searched with, for the second.
 
         Returns
         -------
@@ -392,6 +439,8 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
         views, n_views = check_all_views(given, self.missing), len(self.n_features_in_)
         if len(views) != n_views:
             raise ValueError(f"Expected {n_views} views in X, got {len(views)}.")
+        if partners is not None:
+            return self._score_of_partners(given, check_partners(partners, views, y))
         labels, _ = check_labels(y, views, self._names)
         pairs = [(source, target) for source in range(n_views) for target in range(n_views) if source != target]
         found = []
@@ -406,6 +455,16 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
                 found.append(sides.rating(own))
                 meter.advance()
         return float(np.mean(found))
+
+    def _score_of_partners(self, views: Any, partners: Indices) -> float:
+        """Return the mean reciprocal rank of given partners."""
+        chosen = partners >= 0
+        sides = self._sides(_rows(views[0], chosen), views[1], 0, 1)
+        with self._watched() as told:
+            meter = Meter(told, "ranking", 1)
+            found = sides.rating(None, partners[chosen])
+            meter.advance()
+        return found
 
     # To files and back
 

@@ -6,6 +6,8 @@ chance, and the metrics rate the rankings that `match` returns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,8 @@ from ..foundation.arrays import Array
 from ..foundation.checks import check_count
 
 Indices = npt.NDArray[np.int64]
+
+COLUMNS_PER_GROUP = 64  # wide rows are searched by the maxima of so many columns
 
 
 def order(similarities: Array) -> Indices:
@@ -25,6 +29,10 @@ def best(similarities: Array, n: int) -> Indices:
     width = similarities.shape[1]
     if n >= width:
         return order(similarities)
+    if n * COLUMNS_PER_GROUP <= width and similarities.dtype.kind == "f":
+        columns = _best_of_few(similarities, n)
+        if columns is not None:
+            return columns
     # Everything above the n-th value is taken; of those equal to it, the lowest indices fill the rest.
     threshold = np.partition(similarities, width - n, axis=1)[:, width - n, None]
     above = similarities > threshold
@@ -36,12 +44,36 @@ def best(similarities: Array, n: int) -> Indices:
     return np.take_along_axis(columns.astype(np.int64, copy=False), inner, axis=1)
 
 
-def merge(indices: Indices, values: Array, similarities: Array, start: int, n: int) -> tuple[Indices, Array]:
-    """Return the n best of those found so far and of a further block, whose first column has the index `start`."""
-    found = best(similarities, n)
-    # Earlier results come first, so that of equal similarities the lower index stays first.
-    indices = np.concatenate([indices, found + start], axis=1)
-    values = np.concatenate([values, np.take_along_axis(similarities, found, axis=1)], axis=1)
+def _best_of_few(similarities: Array, n: int) -> Indices | None:
+    """Return the n best columns of wide rows; None where ties leave too many candidates.
+
+    The n-th best of the maxima of groups of columns is a bound: at least n values reach it, and few others do.
+    """
+    n_rows, width = similarities.shape
+    n_groups = width // COLUMNS_PER_GROUP
+    grouped = similarities[:, : n_groups * COLUMNS_PER_GROUP].reshape(n_rows, COLUMNS_PER_GROUP, n_groups)
+    bound = np.partition(grouped.max(axis=1), n_groups - n, axis=1)[:, n_groups - n, None]
+    rows, columns = np.divmod(np.flatnonzero(similarities >= bound), width)
+    counts = np.bincount(rows, minlength=n_rows)
+    most = int(counts.max(initial=0))
+    if most > 8 * n + COLUMNS_PER_GROUP:
+        return None
+    places = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    values, found = np.full((n_rows, most), -np.inf, similarities.dtype), np.zeros((n_rows, most), np.int64)
+    values[rows, places], found[rows, places] = similarities[rows, columns], columns
+    return np.take_along_axis(found, order(values)[:, :n], axis=1)
+
+
+def best_with_values(similarities: Array, n: int, start: int = 0) -> tuple[Indices, Array]:
+    """Return the indices of the n best columns for each row, counted from `start`, and their similarities."""
+    columns = best(similarities, n)
+    return columns + start, np.take_along_axis(similarities, columns, axis=1)
+
+
+def merge(found: Sequence[tuple[Indices, Array]], n: int) -> tuple[Indices, Array]:
+    """Return the n best of what was found in several blocks, which come in the order of their indices."""
+    # Earlier blocks come first, so that of equal similarities the lower index stays first.
+    indices, values = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
     kept = best(values, n)
     return np.take_along_axis(indices, kept, axis=1), np.take_along_axis(values, kept, axis=1)
 
