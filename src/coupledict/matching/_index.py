@@ -1,0 +1,112 @@
+"""A gallery that is prepared once and searched many times."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..foundation.arrays import Array
+from ..foundation.checks import check_count
+from ..foundation.views import ViewLike, ViewsLike
+from ..parallel.blas import one_blas_thread
+from ._comparing import GALLERY_BLOCK, Ranking
+from ._fitted import Comparison, FittedMatcher
+from ._ranking import Indices
+
+
+class CheckedQueries(Protocol):
+    """Checks queries and returns their views by number."""
+
+    def __call__(self, queries: Any) -> dict[int, Array]: ...
+
+
+class GalleryIndex:
+    """Vectors of a gallery, made once, for many searches; :meth:`CrossModalMatcher.index` makes it.
+
+    The similarity of a query and a sample of the gallery is the inner product of two vectors. Here those of the gallery
+    are kept, in float32, so that a search is a matrix product and the choice of the best, without ranking the rest. The
+    index keeps what its matcher had learned, also if that is fitted again.
+
+    Attributes
+    ----------
+    vectors : array of shape (n_gallery, n_entries)
+        One per sample of the gallery.
+    n_gallery : int
+        Samples of the gallery; also ``len(index)``.
+    """
+
+    def __init__(
+        self,
+        fitted: FittedMatcher,
+        vectors: Array,
+        where: Comparison,
+        target: int,
+        check: CheckedQueries,
+        n_jobs: int | None,
+    ) -> None:
+        self.vectors = vectors
+        self._fitted, self._where, self._target = fitted, where, target
+        self._check, self._n_jobs = check, n_jobs
+
+    def __len__(self) -> int:
+        return self.n_gallery
+
+    def __repr__(self) -> str:
+        return f"GalleryIndex({self.n_gallery} samples, {self.vectors.shape[1]} entries)"
+
+    @property
+    def n_gallery(self) -> int:
+        """Samples of the gallery."""
+        return int(self.vectors.shape[0])
+
+    def match(
+        self, queries: ViewLike | ViewsLike, *, n_matches: int | None = 10, return_similarity: bool = False
+    ) -> Indices | tuple[Indices, Array]:
+        """Return the best of the gallery for each query.
+
+        Parameters
+        ----------
+        queries : array of shape (n_queries, n_features_source), or several
+            As in :meth:`CrossModalMatcher.match`, in the view that the index was made for.
+        n_matches : int, default=10
+            How many; all if None, or if the gallery has fewer.
+        return_similarity : bool, default=False
+            Return the similarities as well.
+
+        Returns
+        -------
+        indices : array of shape (n_queries, n_matches)
+            Indices of samples of the gallery, the best first; of equally good ones, the lower index first.
+        similarities : array of shape (n_queries, n_matches)
+            Their similarities, in float32; only with ``return_similarity=True``.
+        """
+        most = self.n_gallery if n_matches is None else min(check_count(n_matches, "n_matches"), self.n_gallery)
+        ranking = Ranking(self._left(queries), most, self._n_jobs)
+        starts = range(0, self.n_gallery, GALLERY_BLOCK)
+        ranking.add([(start, self.vectors[start : start + GALLERY_BLOCK]) for start in starts])
+        indices, similarities = ranking.found()
+        return (indices, similarities) if return_similarity else indices
+
+    def similarity(self, queries: ViewLike | ViewsLike) -> Array:
+        """Return the similarity of each query and each sample of the gallery, in float32.
+
+        Parameters
+        ----------
+        queries : array of shape (n_queries, n_features_source), or several
+            As in :meth:`match`.
+
+        Returns
+        -------
+        array of shape (n_queries, n_gallery)
+        """
+        with one_blas_thread():
+            left = self._left(queries)
+            if not self.n_gallery:
+                return np.empty((len(left), 0), np.float32)
+            return np.asarray(left @ self.vectors.T)
+
+    def _left(self, queries: ViewLike | ViewsLike) -> Array:
+        """Return vectors of the queries."""
+        found = self._fitted.vectors(self._check(queries), self._where, self._target, self._n_jobs)
+        return found.astype(self.vectors.dtype, copy=False)
