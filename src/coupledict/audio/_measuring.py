@@ -19,7 +19,7 @@ import scipy.fft
 import scipy.signal
 from scipy.ndimage import median_filter
 
-from ._frames import Floats, windows
+from ._frames import NARROW_RATE, Floats, windows
 from ._rates import check_any_rate
 from ._signals import as_columns, check_signal
 
@@ -39,9 +39,9 @@ RANGE = 75.0  # dB below the loudest band: nobody hears what is further below
 
 GUARD, SPAN = 2, 4  # bands that a slope of a filter may take, and those before it that are compared
 EDGE = 14.0  # dB: speech falls at most 10 dB within 500 Hz and stays there; 1 s without consonants may fall further
-ALIKE = 8.0  # dB: of edges that are about as deep, the lowest counts
 TELEPHONE_EDGE = 18.0  # dB: below 4 kHz there is little to tell a filter from the voice
-FIRST_EDGE = 16  # bands: below 2 kHz every voice falls
+FIRST_EDGE = 12  # bands: 1.5 kHz
+N_FALLING, FALL = 20, 16.0  # bands up to 2.5 kHz, where every voice falls by so many dB
 N_NARROW = 32  # bands up to 4 kHz
 LAST_TELEPHONE = 3650.0  # Hz: 3400 Hz and the slope of a filter
 LAST_NARROW = 4600.0  # Hz
@@ -181,14 +181,15 @@ def _edges(spectrum: Floats) -> Floats:
     depths = np.full(spectrum.size, -np.inf)
     for i in range(FIRST_EDGE, spectrum.size - GUARD - 1):
         depths[i] = np.median(spectrum[i - GUARD - SPAN : i - GUARD + 1]) - highest_after[i + GUARD]
+    depths[:N_FALLING] -= FALL
     return depths
 
 
 def _steepest(spectrum: Floats, edge: int) -> float:
     """Return the frequency at which the slope at an edge is steepest, in Hz."""
-    level = np.median(spectrum[edge - 10 : edge - 3])
+    level = np.median(spectrum[max(0, edge - 10) : edge - 3])
     padded = np.pad(np.maximum(spectrum, level - 20), (0, 3), mode="edge")  # filters are steeper further down
-    places = np.arange(edge - 9, min(edge + 4, spectrum.size))
+    places = np.arange(max(3, edge - 9), min(edge + 4, spectrum.size))
     slopes = [padded[i - 3 : i].sum() - padded[i : i + 3].sum() for i in places]
     return float(WIDTH * places[int(np.argmax(slopes))])
 
@@ -196,22 +197,32 @@ def _steepest(spectrum: Floats, edge: int) -> float:
 def _end(spectrum: Floats, rate: int) -> tuple[float, Kind]:
     """Return where the band ends, and its kind."""
     depths = _edges(spectrum)
-    deep = np.flatnonzero(depths >= max(EDGE, depths.max() - ALIKE))
-    high = rate / 2
-    if deep.size:
-        edge = deep[0] + int(np.argmax(depths[deep[0] : deep[0] + 6]))
-        high = _steepest(spectrum, edge)
-    if high > LAST_NARROW:
-        return high, "wide"
+    found = _telephone_edge(spectrum, depths)
+    if found is not None:
+        return found, "telephone"
+    if rate == NARROW_RATE:
+        return 4000.0, "narrow"
+    for first, last, kind in ((LAST_TELEPHONE, LAST_NARROW, "narrow"), (LAST_NARROW, HIGHEST, "wide")):
+        part = depths[int(first // WIDTH) : int(last // WIDTH) + 1]
+        if part.size and part.max() >= EDGE:
+            high = _steepest(spectrum, int(first // WIDTH + np.argmax(part)))
+            return max(high, first), "narrow" if kind == "narrow" and high <= LAST_NARROW else "wide"
+    return rate / 2, "wide"
+
+
+def _telephone_edge(spectrum: Floats, depths: Floats) -> float | None:
+    """Return where the band of a telephone ends, None if it is none.
+
+    The edge has to be there in the spectrum up to 4 kHz, lest the edge at 4 kHz is taken for it, and in all of it.
+    """
     narrow = spectrum[:N_NARROW]
-    depths = _edges(narrow)
-    edge = int(np.argmax(depths))
-    cut_below = narrow[2:8].max() - narrow[1] >= LOW_CUT
-    if depths[edge] >= (EDGE if cut_below else TELEPHONE_EDGE):
-        end = _steepest(narrow, edge)
-        if end <= LAST_TELEPHONE:
-            return end, "telephone"
-    return (high if high > LAST_TELEPHONE else 4000.0), "narrow"
+    least = EDGE if narrow[2:8].max() - narrow[1] >= LOW_CUT else TELEPHONE_EDGE
+    within = _edges(narrow)
+    edge = int(np.argmax(within))
+    if within[edge] < least or depths[edge] < least:
+        return None
+    end = _steepest(narrow, edge)
+    return end if end <= LAST_TELEPHONE else None
 
 
 def _begin(spectrum: Floats) -> float:
