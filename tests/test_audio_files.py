@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 import soundfile
-from voices import voice
+from voices import resampled, telephone, voice
 
 import coupledict
 from coupledict import ModelFileError
-from coupledict.audio import BandwidthExtension, _files, _frames, narrow_band
+from coupledict.audio import Band, BandwidthExtension, WidenedFile, _files, _frames, narrow_band
 from coupledict.files import read_model, write_model
 
 NAMES = ("low_mean_", "projection_", "high_mean_", "basis_")
@@ -151,6 +151,93 @@ def test_formats(model, narrow, tmp_path, kind, subtype, suffix, expected):
     widened = model.extend(soundfile.read(tmp_path / f"narrow.{kind}")[0])
     error = soundfile.read(target)[0] - widened
     assert np.sqrt(np.mean(error**2)) < (0.2 if suffix == ".ogg" else 2e-4) * np.sqrt(np.mean(widened**2)) + 1e-4
+
+
+@pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
+def test_files_of_any_rate(model, tmp_path, monkeypatch, rate):
+    monkeypatch.setattr(_files, "BLOCK", 3000)
+    call = telephone(voice(2, 2.0), rate)
+    pair = np.stack([call, 0.5 * call[::-1]], axis=1)
+    soundfile.write(tmp_path / "call.wav", pair, rate, "DOUBLE")
+    done = model.extend_file(tmp_path / "call.wav", tmp_path / "wide.wav")
+    found, out = soundfile.read(tmp_path / "wide.wav")
+    assert isinstance(done, WidenedFile)
+    assert (done.sampling_rate, done.output_rate, done.n_samples) == (rate, out, len(found))
+    assert (out, done.n_channels, done.band.kind, done.widened) == (max(rate, 16_000), 2, "telephone", True)
+    np.testing.assert_array_equal(found, model.extend(pair, sampling_rate=rate))
+    model.extend_file(tmp_path / "call.wav", tmp_path / "other.wav", band="narrow")
+    np.testing.assert_array_equal(
+        soundfile.read(tmp_path / "other.wav")[0], model.extend(pair, sampling_rate=rate, band="narrow")
+    )
+
+
+def test_one_voice_on_two_channels(model, narrow, tmp_path):
+    signal = resampled(narrow, 8000, 16_000)
+    soundfile.write(tmp_path / "pair.wav", np.stack([signal, signal], axis=1), 16_000, "DOUBLE")
+    assert model.extend_file(tmp_path / "pair.wav", tmp_path / "wide.wav").n_channels == 2
+    found = soundfile.read(tmp_path / "wide.wav")[0]
+    np.testing.assert_array_equal(found[:, 0], found[:, 1])
+    np.testing.assert_array_equal(found[:, 0], model.extend(signal, sampling_rate=16_000))
+
+
+@pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
+def test_wide_files_keep_their_samples(model, tmp_path, subtype):
+    soundfile.write(tmp_path / "wide.wav", 0.9 * voice(2, 1.0), 44_100, subtype)
+    with pytest.warns(UserWarning, match=r"wide\.wav' has a band up to .* already, so nothing was added"):
+        done = model.extend_file(tmp_path / "wide.wav", tmp_path / "same.wav")
+    assert (done.widened, done.band.kind) == (False, "wide")
+    assert str(done).endswith("same.wav at 44.1 kHz, with nothing added.")
+    for dtype in ("int32", "float64"):
+        same, before = (soundfile.read(tmp_path / name, dtype=dtype)[0] for name in ("same.wav", "wide.wav"))
+        np.testing.assert_array_equal(same, before)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "subtype", "step"), [(".wav", "PCM_16", 2**-15), (".wav", "PCM_24", 2**-23), (".flac", "PCM_16", 2**-15)]
+)
+def test_samples_are_rounded_to_the_nearest(tmp_path, suffix, subtype, step):
+    samples = np.random.default_rng(0).uniform(-0.99, 0.99, (5000, 1))
+    _files.write_blocks(tmp_path / f"a{suffix}", [samples], 16_000, 1, subtype)
+    found = soundfile.read(tmp_path / f"a{suffix}", always_2d=True)[0]
+    assert np.abs(found - samples).max() <= 0.5001 * step
+
+
+def test_wav_files_beyond_4_gigabytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "MOST_RIFF", 1000)
+    for n, kind in ((250, b"RIFF"), (251, b"RF64")):
+        path, samples = tmp_path / f"{n}.wav", np.random.default_rng(0).uniform(-0.5, 0.5, (n, 2))
+        _files.write_blocks(path, [samples], 16_000, 2, "PCM_16", n)
+        assert path.read_bytes()[:4] == kind
+        np.testing.assert_allclose(soundfile.read(path)[0], samples, atol=2**-15)
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "rate"),
+    [("a.flac", 9, 16_000), ("a.ogg", 256, 16_000), ("a.ogg", 1, 384_000), ("a.flac", 1, 88_204)],
+)
+def test_formats_that_cannot_hold_the_result(model, tmp_path, name, channels, rate):
+    soundfile.write(tmp_path / "many.wav", np.zeros((100, channels)), rate)
+    refusal = f"can hold {channels} channels at {rate} Hz, got .*Use .wav"
+    with pytest.raises(ValueError, match=refusal):
+        model.extend_file(tmp_path / "many.wav", tmp_path / name)
+    with pytest.raises(ValueError, match=refusal):
+        _files.check_source(tmp_path / "many.wav", tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == ["many.wav"]
+
+
+def test_a_telephone_codec(model, narrow, tmp_path):
+    soundfile.write(tmp_path / "a.wav", narrow, 8000, "GSM610")
+    done = model.extend_file(tmp_path / "a.wav", tmp_path / "wide.wav")
+    info = soundfile.info(tmp_path / "wide.wav")
+    assert (info.subtype, info.frames) == ("PCM_16", done.n_samples)
+
+
+def test_a_band_that_is_known(model, narrow, source, tmp_path):
+    known = Band(0.0, 4000.0, 8000, "narrow")
+    assert model.extend_file(source, tmp_path / "wide.wav", band=known).band is known
+    with pytest.raises(ValueError, match="Expected band to be None"):
+        model.extend_file(source, tmp_path / "other.wav", band="high")
+    assert not (tmp_path / "other.wav").exists()
 
 
 def test_what_is_too_loud_is_cut_and_told(model, narrow, tmp_path, monkeypatch):

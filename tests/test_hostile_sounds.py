@@ -12,7 +12,7 @@ import soundfile
 from command import call, refused
 
 from coupledict.audio import _files as sounds
-from coupledict.audio._files import Reader, read_wide, write_blocks
+from coupledict.audio._files import Reader, open_source, read_wide, write_blocks
 
 RNG = np.random.default_rng(0)
 
@@ -52,6 +52,11 @@ def test_flac_files_that_claim_or_hold_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr(sounds, "MAX_SAMPLES", 1_000_000)
     with pytest.raises(OSError, match="more samples than the limit of 1 million; set COUPLEDICT_MAX_SAMPLES"):
         Reader(tmp_path / "a.flac")
+    with open_source(tmp_path / "a.flac") as reader:  # it is not held in memory
+        assert reader.n_samples == 400_000
+    monkeypatch.setattr(sounds, "STREAMED", 1)
+    with pytest.raises(OSError, match="more samples than the limit of 1 million"):
+        open_source(tmp_path / "a.flac")
     monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "1600000")
     assert read_sound(tmp_path / "a.flac")[0].shape == (400_000, 4)
     contents[21:26] = bytes([contents[21] | 15]) + b"\xff" * 4  # how many samples it claims
@@ -83,6 +88,16 @@ def test_other_rates_are_told(tmp_path, rate):
     (tmp_path / "a.wav").write_bytes(wav(rate=rate))
     with pytest.raises(ValueError, match=f"at 16000 Hz, got {rate} Hz"):
         read_wide(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("rate", [1, 7999, 767_999, 2**31 - 1])
+def test_rates_that_cannot_be_widened(tmp_path, rate):
+    (tmp_path / "a.wav").write_bytes(wav(rate=rate))
+    with pytest.raises(ValueError, match=rf"a\.wav' at a .* got {rate} Hz"):
+        open_source(tmp_path / "a.wav")
+    refusal = refused(call("widen", tmp_path / "a.wav", tmp_path / "out.wav"))
+    assert f"got {rate} Hz" in refusal
+    assert [file.name for file in tmp_path.iterdir()] == ["a.wav"]
 
 
 @pytest.mark.parametrize("channels", [0, 1025, 65535])
