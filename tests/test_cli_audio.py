@@ -9,9 +9,10 @@ import pytest
 import soundfile
 from command import call as run
 from command import refused
-from voices import telephone, voice
+from voices import resampled, telephone, voice
 
 from coupledict.audio import BandwidthExtension, narrow_band
+from coupledict.audio._files import read_wide
 
 
 @pytest.fixture
@@ -50,6 +51,17 @@ def test_train_and_keep_the_model(source, tmp_path):
     assert last == f"Wrote {kept}; use it with --model."
     assert run("widen", source, second, "--model", kept).returncode == 0
     np.testing.assert_array_equal(soundfile.read(first)[0], soundfile.read(second)[0])
+
+
+def test_training_files_of_other_rates(source, tmp_path):
+    folder = tmp_path / "speech"
+    folder.mkdir()
+    soundfile.write(folder / "a.wav", resampled(voice(0), 16_000, 48_000), 48_000)
+    soundfile.write(folder / "b.wav", telephone(voice(1), 16_000), 16_000)
+    done = run("widen", source, tmp_path / "wide.wav", "--train", folder)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 2 files" in done.stderr
+    assert read_wide(folder / "a.wav").shape == (voice(0).size, 1)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_rates_that_are_none(tmp_path, rate):
 @pytest.mark.parametrize("rate", [1, 8000, 2**31 - 1])
 def test_other_rates_are_told(tmp_path, rate):
     (tmp_path / "a.wav").write_bytes(wav(rate=rate))
-    with pytest.raises(ValueError, match=f"at 16000 Hz, got {rate} Hz"):
+    with pytest.raises(ValueError, match=rf"a\.wav' at .*, got {rate} Hz"):
         read_wide(tmp_path / "a.wav")
 
 

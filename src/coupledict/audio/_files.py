@@ -13,7 +13,7 @@ import numpy as np
 from ..files import whole
 from ..files.whole import new_file
 from ._frames import RATE, Floats
-from ._rates import check_any_rate
+from ._rates import check_any_rate, resample
 from ._signals import check_rate
 
 #: Suffixes that sounds can be written with, and the format of each.
@@ -135,10 +135,14 @@ class Reader:
 
 
 def read_wide(path: str | os.PathLike[str]) -> Floats:
-    """Read a wide-band file to learn from."""
+    """Read a wide-band file to learn from; higher sampling rates are brought to 16 kHz."""
     with Reader(path) as reader:
-        check_rate(reader.rate, RATE, f"'{reader.path}'")
-        return np.concatenate([np.empty((0, reader.n_channels)), *reader.blocks()])
+        what = f"'{reader.path}'"
+        if reader.rate > RATE:
+            check_any_rate(reader.rate, what)
+        else:
+            check_rate(reader.rate, RATE, what)
+        return np.concatenate([np.empty((0, reader.n_channels)), *resample(reader.blocks(), reader.rate, RATE)])
 
 
 def open_source(path: str | os.PathLike[str]) -> Reader:

@@ -42,7 +42,8 @@ def widen(
     ] = None,
     model: ModelOption = None,
     train: Annotated[
-        Path | None, typer.Option(help="Folder of wide-band speech (16 kHz) to learn from instead.", metavar="DIR")
+        Path | None,
+        typer.Option(help="Folder of wide-band speech (16 kHz or more) to learn from instead.", metavar="DIR"),
     ] = None,
     save_model: SaveModel = None,
     threads: Threads = None,
@@ -105,11 +106,21 @@ def _widener(
 
 
 def _training_signals(folder: Path) -> list[Any]:
+    from ..audio import measure_band
     from ..audio._files import READABLE, read_wide
+    from ..audio._frames import RATE
 
     if not folder.is_dir():
         raise FileNotFoundError(f"Expected a folder of speech to learn from, found none at '{folder}'.")
     files = sorted(file for file in folder.rglob("*") if file.suffix.lower() in READABLE)
     if not files:
         raise FileNotFoundError(f"Expected sound files ({', '.join(READABLE)}) in '{folder}', found none.")
-    return [read_wide(file) for file in files]
+    signals = [read_wide(file) for file in files]
+    n_narrow = sum(measure_band(signal, RATE).kind in ("narrow", "telephone") for signal in signals)
+    if n_narrow:
+        warnings.warn(
+            f"{n_narrow} of {len(files)} files in '{folder}' seem to hold nothing above 4 kHz; a model that learns from"
+            " such files gives a weak high band. Leave them out.",
+            stacklevel=1,
+        )
+    return signals
