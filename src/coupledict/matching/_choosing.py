@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +27,10 @@ from ._preparing import KINDS, Kind, Preparation, Preprocess
 from ._ranking import average_precisions, partner_ranks
 from ._whitening import RANK_TOL, gains_of, has_view, principal
 
-SHRINKAGE, SHRINKAGES = 3.0, (0.1, 0.3, 1.0, 10.0, 30.0)  # the default, and what else is tried
-WIDTH, WIDTHS = 0.3, (0.1, 1.0)
+SHRINKAGE, SHRINKAGES = 3.0, (3.0, 0.1, 0.3, 1.0, 10.0, 30.0, 100.0)  # the default, and what is tried
+WIDTH, ALPHA = 0.3, 0.1  # of the kernel
+KERNELS = ((0.3, 0.1), (0.1, 0.1), (1.0, 0.1), (0.1, 0.01), (0.3, 0.01), (1.0, 0.01))
+N_PASSES = 2  # over the settings
 KERNEL_WEIGHT, KERNEL_WEIGHTS = 0.5, (0.5, 0.8, 1.0, 0.0)
 DIRECT_WEIGHT, DIRECT_WEIGHTS = 0.0, (0.0, 0.5, 1.0)
 
@@ -52,8 +55,10 @@ class Choice:
         Preparation of samples, for each view.
     shrinkage : float or None
         Shrinkage of whitening; None without whitening.
-    width : float
-        Width of the kernel.
+    width, alpha : float
+        Width of the kernel, and the penalty of its regressions.
+    places : tuple of floats
+        Weight of each view as the place where samples are compared.
     kernel_weight : float
         Weight of the kernel's predictions, from 0 to 1; that of the dictionaries is the rest.
     direct_weight : float
@@ -61,8 +66,10 @@ class Choice:
     """
 
     kinds: tuple[Kind, ...]
+    places: tuple[float, ...]
     shrinkage: float | None = SHRINKAGE
     width: float = WIDTH
+    alpha: float = ALPHA
     kernel_weight: float = KERNEL_WEIGHT
     direct_weight: float = DIRECT_WEIGHT
 
@@ -77,6 +84,7 @@ class Wanted:
     kernel_weight: float | None
     direct_weight: float | None
     compares_views: bool  # whether views can be compared directly at all
+    opens_places: bool  # whether the views in which samples are compared may be chosen
 
     def start(self) -> Choice:
         """Return what users ask for, with defaults for what they leave open."""
@@ -84,7 +92,7 @@ class Wanted:
         shrinkage = None if not self.whiten else SHRINKAGE if self.shrinkage is None else self.shrinkage
         kernel = KERNEL_WEIGHT if self.kernel_weight is None else self.kernel_weight
         direct = DIRECT_WEIGHT if self.direct_weight is None else self.direct_weight
-        return Choice(kinds, shrinkage, WIDTH, kernel, direct)
+        return Choice(kinds, (1.0,) * len(kinds), shrinkage, kernel_weight=kernel, direct_weight=direct)
 
 
 @dataclass(frozen=True)
@@ -173,7 +181,7 @@ class Trial:
             energy = mean_energy(train)
             with one_blas_thread():
                 own = kernel([train], [train], [energy], choice.width)
-                solved = solve_kernel(own, np.hstack(list(targets.values())))
+                solved = solve_kernel(own, np.hstack(list(targets.values())), choice.alpha)
                 told = kernel([test], [train], [energy], choice.width) @ solved
             parts = np.split(told, np.cumsum([table.shape[1] for table in targets.values()])[:-1], axis=1)
             found |= {(s, target): part for target, part in zip(targets, parts, strict=True)}
@@ -221,10 +229,12 @@ class Trial:
                 likely.append(scores / np.maximum(scores.sum(axis=1, keepdims=True), 1e-12))
             return {(s, t): likely[s] @ likely[t].T for s, t in self.directions}
         own = [unit(self.whitened(number, v, choice)[1]) for v in range(len(self.views))]
-        return {
-            (s, t): np.asarray(unit(predicted[s, t]) @ own[t].T + own[s] @ unit(predicted[t, s]).T) / 2
-            for s, t in self.directions
-        }
+        tables = {}
+        for s, t in self.directions:
+            first, second = own[s] @ unit(predicted[t, s]).T, unit(predicted[s, t]) @ own[t].T
+            total = choice.places[s] + choice.places[t]
+            tables[s, t] = np.asarray((choice.places[s] * first + choice.places[t] * second) / total)
+        return tables
 
     def scores(self, number: int, tables: dict[Pair, Floats]) -> Floats:
         """Return the score of each sample that was matched, both ways."""
@@ -307,13 +317,24 @@ def _choose(views: list[Array], hot: list[Array] | None, paired: bool, wanted: W
         return choice
     quick = trial(views, hot, paired, QUICK_SAMPLES, 4 if n <= 200 else 3)
     choice = choose_kinds(quick, choice, wanted, direct=direct_is_open(views, hot, paired, wanted))
-    if wanted.whiten and wanted.shrinkage is None:
-        others = [replace(choice, shrinkage=shrinkage) for shrinkage in SHRINKAGES]
-        choice = better((one, quick.quick_scores(one)) for one in [choice, *others])
-    if wanted.kernel_weight != 0:
-        others = [replace(choice, width=width) for width in WIDTHS]
-        choice = better((one, quick.quick_scores(one)) for one in [choice, *others])
+    for _ in range(N_PASSES):
+        before = choice
+        for others in open_settings(wanted, two_views=hot is None and len(views) == 2):
+            candidates = [replace(choice, **changes) for changes in others]
+            choice = better((one, quick.quick_scores(one)) for one in [choice, *candidates])
+        if choice == before:
+            break
     return choose_weights(views, hot, paired, choice, wanted, learn)
+
+
+def open_settings(wanted: Wanted, *, two_views: bool) -> Iterator[list[dict[str, Any]]]:
+    """Yield what can be tried instead of the present choice, one setting after the other."""
+    if wanted.whiten and wanted.shrinkage is None:
+        yield [{"shrinkage": shrinkage} for shrinkage in SHRINKAGES]
+    if wanted.kernel_weight != 0:
+        yield [{"width": width, "alpha": alpha} for width, alpha in KERNELS]
+    if wanted.opens_places and two_views:
+        yield [{"places": places} for places in ((1.0, 1.0), (1.0, 0.0), (0.0, 1.0))]
 
 
 def complete(views: list[Array], hot: list[Array] | None, paired: bool) -> tuple[list[Array], list[Array] | None]:

@@ -134,6 +134,7 @@ class FittedMatcher:
             "rest": [whitening.rest for whitening in self.whitenings],
             "kinds": list(self.choice.kinds),
             "shrinkage": self.choice.shrinkage,
+            "places": list(self.choice.places),
             "kernel_weight": self.choice.kernel_weight,
             "direct_weight": self.choice.direct_weight,
         }
@@ -187,14 +188,23 @@ def _read_choice(facts: dict[str, Any], n_views: int, shrinkage: float | None) -
     kinds: list[Kind] = facts.get("kinds", [None] * n_views)
     if not isinstance(kinds, list) or len(kinds) != n_views or any(kind not in KINDS for kind in kinds):
         raise ValueError(f"its preparation of samples is {shorten(kinds)}")
+    places = facts.get("places", [1.0] * n_views)
+    if not isinstance(places, list) or len(places) != n_views:
+        raise ValueError(f"its weights of views are {shorten(places)}")
     weights = [facts.get(name, 0.0) for name in ("kernel_weight", "direct_weight")]
     shrinkage = facts.get("shrinkage", shrinkage)
-    if not all(is_number(weight) and 0 <= weight <= 1 for weight in weights):
+    if not all(is_number(weight) and 0 <= weight <= 1 for weight in [*weights, *places]) or sum(places) == 0:
         raise ValueError(f"its weights are {shorten(weights)}")
     if shrinkage is not None and not (is_number(shrinkage) and shrinkage >= 0):
         raise ValueError(f"its shrinkage is {shorten(shrinkage)}")
     kernel_weight, direct_weight = (float(weight) for weight in weights)
-    return Choice(tuple(kinds), shrinkage, kernel_weight=kernel_weight, direct_weight=direct_weight)
+    return Choice(
+        tuple(kinds),
+        tuple(float(place) for place in places),
+        shrinkage,
+        kernel_weight=kernel_weight,
+        direct_weight=direct_weight,
+    )
 
 
 def by_views(views: dict[int, Array], make: Callable[[dict[int, Array]], Array]) -> Array:

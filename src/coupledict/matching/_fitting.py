@@ -86,7 +86,7 @@ def fit_matcher(
     dtype = common_dtype(views)
     white = [whitening.apply(view, dtype) for whitening, view in zip(whitenings, views, strict=True)]
     members = plan.members(white, hot, paired, starts, callback)
-    smooth = fit_kernel(white, hot, paired, choice.width) if choice.kernel_weight > 0 else None
+    smooth = fit_kernel(white, hot, paired, choice.width, choice.alpha) if choice.kernel_weight > 0 else None
     metrics = fit_metrics(views, whitenings) if choice.direct_weight > 0 and paired else {}
     prior = None if hot is None else np.concatenate(hot).mean(axis=0)
     return FittedMatcher(whitenings, members, prior, choice, smooth, metrics)

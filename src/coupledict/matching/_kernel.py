@@ -21,7 +21,6 @@ from ..parallel.ordered import in_order
 from ._mapped import LABELS, Sources, Target, sets_of_views, spread, with_views
 from ._whitening import has_view
 
-ALPHA = 0.1  # penalty; the kernel of a sample with itself is 1
 MOST_LANDMARKS = 2048  # samples that others are compared with
 SAMPLES_PER_LANDMARK = 8
 BLOCK = 1024
@@ -120,10 +119,11 @@ class KernelMaps:
         return cls(float(width), energies, landmarks, maps)
 
 
-def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width: float) -> KernelMaps:
+def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width: float, alpha: float) -> KernelMaps:
     """Fit regressions from each set of whitened views to the others, and to labels.
 
-    If samples are not paired, the target of a sample is the mean of its class in the other view.
+    The penalty `alpha` is relative to the kernel of a sample with itself, which is 1. If samples are not paired, the
+    target of a sample is the mean of its class in the other view.
     """
     energies = np.array([mean_energy(view) for view in views])
     sets = sets_of_views(len(views)) if paired else [(v,) for v in range(len(views))]
@@ -142,6 +142,7 @@ def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width:
                 ),
                 chosen,
                 {target: (table, _rows_of(views, sources, target, paired)) for target, table in targets.items()},
+                alpha,
             )
     return KernelMaps(width, energies, landmarks, maps)
 
@@ -171,6 +172,7 @@ def _solve_all(
     kernel_of: Callable[[npt.NDArray[np.int64]], Floats],
     landmarks: npt.NDArray[np.int64],
     targets: dict[Target, tuple[Array, npt.NDArray[np.int64]]],
+    alpha: float,
 ) -> dict[Target, Array]:
     """Return the map from the kernel with the landmarks to each target, fitted to the rows that go with it."""
     at_landmarks = kernel_of(landmarks)
@@ -182,18 +184,18 @@ def _solve_all(
         rows = targets[same[0]][1]
         right = np.hstack([targets[target][0][rows] for target in same]).astype(np.float64)
         if np.array_equal(rows, landmarks):
-            solved = solve_kernel(at_landmarks, right)
+            solved = solve_kernel(at_landmarks, right, alpha)
         else:
-            solved = _solve_with_fewer(kernel_of, at_landmarks, rows, right)
+            solved = _solve_with_fewer(kernel_of, at_landmarks, rows, right, alpha)
         sizes = [targets[target][0].shape[1] for target in same]
         parts = np.split(solved.astype(targets[same[0]][0].dtype), np.cumsum(sizes)[:-1], axis=1)
         maps |= {target: np.ascontiguousarray(part) for target, part in zip(same, parts, strict=True)}
     return {target: maps[target] for target in targets}
 
 
-def solve_kernel(table: Floats, right: Floats) -> Floats:
+def solve_kernel(table: Floats, right: Floats, alpha: float) -> Floats:
     """Return the coefficients of samples that are their own landmarks."""
-    return np.asarray(scipy.linalg.solve(table + ALPHA * np.eye(len(table)), right, assume_a="pos"))
+    return np.asarray(scipy.linalg.solve(table + alpha * np.eye(len(table)), right, assume_a="pos"))
 
 
 def _solve_with_fewer(
@@ -201,9 +203,10 @@ def _solve_with_fewer(
     at_landmarks: Floats,
     rows: npt.NDArray[np.int64],
     right: Floats,
+    alpha: float,
 ) -> Floats:
     """Return the coefficients of landmarks that predict other samples best (the subset of regressors)."""
-    left, sums = ALPHA * at_landmarks, np.zeros((len(at_landmarks), right.shape[1]))
+    left, sums = alpha * at_landmarks, np.zeros((len(at_landmarks), right.shape[1]))
     for start in range(0, rows.size, BLOCK):
         block = kernel_of(rows[start : start + BLOCK])
         left += block.T @ block

@@ -256,6 +256,7 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
             kernel_weight=_number(self.kernel_weight),
             direct_weight=_number(self.direct_weight),
             compares_views=self.compare in ("auto", "both"),
+            opens_places=self.compare == "auto",
         )
         label_weight = 1.0 if self.label_weight is None else float(self.label_weight)
         return Plan(

@@ -55,14 +55,19 @@ class SidesMixin:
             return "codes"
         if isinstance(kind, int):
             return [(kind, 1.0)]
-        of_source: list[tuple[int | Pair, float]] = [(view, 1 / len(sources)) for view in sources]
-        if kind != "both":
-            return [(target, 1.0)] if kind == "target" else of_source
+        if kind == "target":
+            return [(target, 1.0)]
+        if kind == "source":
+            return [(view, 1 / len(sources)) for view in sources]
+        chosen = self._fitted.choice.places
+        places = chosen if self.compare == "auto" else (1.0,) * len(chosen)
+        shares: list[tuple[int | Pair, float]] = [(target, places[target])]
+        shares += [(view, places[view] / len(sources)) for view in sources]
         pair = (min(sources[0], target), max(sources[0], target))
         direct = self._fitted.choice.direct_weight if len(sources) == 1 and pair in self._fitted.metrics else 0.0
-        half = (1 - direct) / 2
-        both = [(target, half), *((view, weight * half) for view, weight in of_source), (pair, direct)]
-        return [(place, weight) for place, weight in both if weight > 0]
+        total = sum(share for _, share in shares)
+        both = [(place, (1 - direct) * share / total) for place, share in shares] + [(pair, direct)]
+        return [(place, share) for place, share in both if share > 0]
 
     def _queries(self, queries: Any, sources: tuple[int, ...], *, single: bool) -> dict[int, Array]:
         """Return the checked views of the queries by their numbers."""
