@@ -38,11 +38,14 @@ PAUSE = 40.0  # dB below the loud frames
 RANGE = 75.0  # dB below the loudest band: nobody hears what is further below
 
 GUARD, SPAN = 2, 4  # bands that a slope of a filter may take, and those before it that are compared
-EDGE = 14.0  # dB: speech falls at most 10 dB within 500 Hz and stays there; 1 s without consonants may fall further
-TELEPHONE_EDGE = 18.0  # dB: below 4 kHz there is little to tell a filter from the voice
+#: dB: most voices fall by at most 10 dB within 500 Hz and stay there; 1 s without consonants may fall more. The limit
+#: is high, because a second high band, added to what seemed narrow, is worse than none where speech seemed wide.
+EDGE = 17.0
+#: dB, of a telephone's edge if the band also begins at 300 Hz, and if not: below 4 kHz voices fall like filters.
+TELEPHONE_EDGES = (14.0, 18.0)
 FIRST_EDGE = 12  # bands: 1.5 kHz
 N_FALLING, FALL = 20, 16.0  # bands up to 2.5 kHz, where every voice falls by so many dB
-N_NARROW = 32  # bands up to 4 kHz
+N_NARROW = 30  # bands up to 3.75 kHz, which filters at 4 kHz leave as they are
 LAST_TELEPHONE = 3650.0  # Hz: 3400 Hz and the slope of a filter
 LAST_NARROW = 4600.0  # Hz
 LOW_CUT = 15.0  # dB by which the band from 125 to 250 Hz is weaker, if a telephone has removed it
@@ -84,7 +87,7 @@ class Band:
 def measure_band(signal: npt.ArrayLike, sampling_rate: int) -> Band:
     """Return the band that a signal has, whatever its sampling rate: files at 48 kHz often hold telephone speech.
 
-    The band ends where the spectrum of the loud frames falls by 14 dB or more within 500 Hz and stays low. What lies
+    The band ends where the spectrum of the loud frames falls by 17 dB or more within 500 Hz and stays low. What lies
     above may be silence, noise, hum or the noise of a codec.
 
     Parameters
@@ -179,7 +182,7 @@ def _edges(spectrum: Floats) -> Floats:
     rest = median_filter(spectrum, 5, mode="nearest")  # without single tones
     highest_after = np.maximum.accumulate(rest[::-1])[::-1]
     depths = np.full(spectrum.size, -np.inf)
-    for i in range(FIRST_EDGE, spectrum.size - GUARD - 1):
+    for i in range(FIRST_EDGE, spectrum.size - GUARD):
         depths[i] = np.median(spectrum[i - GUARD - SPAN : i - GUARD + 1]) - highest_after[i + GUARD]
     depths[:N_FALLING] -= FALL
     return depths
@@ -213,10 +216,10 @@ def _end(spectrum: Floats, rate: int) -> tuple[float, Kind]:
 def _telephone_edge(spectrum: Floats, depths: Floats) -> float | None:
     """Return where the band of a telephone ends, None if it is none.
 
-    The edge has to be there in the spectrum up to 4 kHz, lest the edge at 4 kHz is taken for it, and in all of it.
+    The edge has to be there below 3.75 kHz already, lest one at 4 kHz is taken for it, and in all of the spectrum.
     """
     narrow = spectrum[:N_NARROW]
-    least = EDGE if narrow[2:8].max() - narrow[1] >= LOW_CUT else TELEPHONE_EDGE
+    least = TELEPHONE_EDGES[0 if narrow[2:8].max() - narrow[1] >= LOW_CUT else 1]
     within = _edges(narrow)
     edge = int(np.argmax(within))
     if within[edge] < least or depths[edge] < least:
