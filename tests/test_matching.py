@@ -16,6 +16,7 @@ from coupledict.matching import (
     CrossModalMatcher,
     _comparing,
     _mapped,
+    _whitening,
     mean_average_precision,
     mean_reciprocal_rank,
     rank_k,
@@ -83,7 +84,7 @@ def test_it_is_the_learner_with_cosines_behind(Xs):
     expected = {"target": cosines(forth, views[1]), "source": cosines(views[0], back)}
     expected |= {"both": (expected["target"] + expected["source"]) / 2, 1: expected["target"], 0: expected["source"]}
     expected["auto"] = expected["both"]
-    matcher = make(whiten=False).fit(Xs)
+    matcher = make(whiten=False, compare="both").fit(Xs)
     for compare, table in expected.items():
         np.testing.assert_allclose(matcher.set_params(compare=compare).similarity(*Xs), table, atol=1e-9)
     for compare, other in (("target", "source"), ("source", "target"), ("both", "both"), (0, 0), (1, 1)):
@@ -91,6 +92,22 @@ def test_it_is_the_learner_with_cosines_behind(Xs):
         np.testing.assert_allclose(table, expected[other].T, atol=1e-9)
     units = forth * np.sqrt(np.mean((Xs[1] - Xs[1].mean(axis=0)) ** 2)) + Xs[1].mean(axis=0)
     np.testing.assert_allclose(matcher.predict([Xs[0], None], view=1), units, atol=1e-9)
+
+
+@pytest.mark.parametrize("semi_coupled", [False, True])
+def test_many_features_without_whitening_are_those_of_few_axes(rng, semi_coupled, monkeypatch):
+    """Where samples are fewer than features, all work is done in their span; it is as if it were not."""
+    train, test = ([X[rows] for X in planted_views(rng, n=60, widths=(80, 90))[0]] for rows in (slice(40), slice(60)))
+    settings = {"whiten": False, "semi_coupled": semi_coupled, "kernel_weight": 0.5, "compare": "both"}
+    narrow = make(**settings).fit(train)
+    assert [atoms.shape[1] for atoms in narrow.components_[0]] == [41, 41]
+    monkeypatch.setattr(_whitening, "_span", lambda view, plain: None)
+    wide = make(**settings).fit(train)
+    assert [atoms.shape[1] for atoms in wide.components_[0]] == [80, 90]
+    np.testing.assert_allclose(narrow.similarity(*test), wide.similarity(*test), atol=1e-6)
+    np.testing.assert_allclose(
+        narrow.predict([test[0], None], view=1), wide.predict([test[0], None], view=1), atol=1e-6
+    )
 
 
 def test_codes_are_those_of_the_learner(Xs):

@@ -16,6 +16,8 @@ THIRDS = np.arange(120) % 3
 LETTERS = np.array(["a", "b", "c"])[THIRDS]
 CASES = {
     "plain": ({}, None),
+    "many features": ({"whiten": False, "preprocess": [None, "standardize"]}, None),
+    "dictionaries": ({"kernel_weight": 0.0}, None),
     "labels": ({}, LETTERS),
     "objects": ({}, LETTERS.astype(object)),
     "whole numbers": ({"compare": "both", "whiten": False}, THIRDS),
@@ -32,7 +34,10 @@ def Xs():
 @pytest.fixture(scope="module")
 def matchers(Xs):
     small = {"n_components": 10, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 3, "random_state": 0}
-    return {name: CrossModalMatcher(**small, **settings).fit(Xs, y) for name, (settings, y) in CASES.items()}
+    small |= {"kernel_weight": 0.5, "direct_weight": 0.0}
+    fitted = {name: CrossModalMatcher(**(small | settings)).fit(Xs, y) for name, (settings, y) in CASES.items()}
+    equal = CrossModalMatcher(**(small | {"direct_weight": 0.5, "preprocess": "center"}))
+    return fitted | {"direct": equal.fit([Xs[1], Xs[1][:, ::-1]])}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -80,6 +85,87 @@ def test_what_cannot_be_saved(Xs, tmp_path):
     matcher = CrossModalMatcher(8, n_dictionaries=1, max_iter=2).fit(Xs, dates)
     with pytest.raises(TypeError, match="labels that are numbers or strings"):
         matcher.save(tmp_path / "model")
+
+
+def test_direct_comparisons_are_saved(matchers, Xs, tmp_path):
+    matchers["direct"].save(tmp_path / "model")
+    views = [Xs[1], Xs[1][:, ::-1]]
+    table = matchers["direct"].similarity(*views)
+    np.testing.assert_array_equal(coupledict.load(tmp_path / "model").similarity(*views), table)
+
+
+@pytest.mark.parametrize("case", ["labels", "direct"])
+def test_every_tensor_and_every_fact_is_missed(matchers, tmp_path, case):
+    path = tmp_path / "model"
+    matchers[case].save(path)
+    tensors, metadata = read_model(path)
+    known = {"version", "coupled", "n_nonzero"}  # older files have none of the last two
+    for name in {*tensors, *metadata} - known:
+        parts = ({key: value for key, value in part.items() if key != name} for part in (tensors, metadata))
+        write_model(path, *parts)
+        with pytest.raises(ModelFileError):
+            coupledict.load(path)
+    for name in metadata["choice"]:
+        choice = {key: value for key, value in metadata["choice"].items() if key != name}
+        write_model(path, tensors, metadata | {"choice": choice})
+        with pytest.raises(ModelFileError):
+            coupledict.load(path)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"kinds": ["center"]},
+        {"kinds": ["center", "whiten"]},
+        {"kinds": 3},
+        {"places": [0.0, 0.0]},
+        {"places": [1.0, -1.0]},
+        {"places": [1.0]},
+        {"places": ["a", "b"]},
+        {"shrinkage": -1.0},
+        {"shrinkage": "much"},
+        {"kernel_weight": 2.0},
+        {"kernel_weight": None},
+        {"direct_weight": -0.5},
+        {"direct_weight": True},
+        {"rest": [True, True]},
+        {"turned": [False, False]},
+    ],
+)
+def test_choices_that_contradict_the_rest(matchers, tmp_path, lie):
+    path = tmp_path / "model"
+    matchers["direct"].save(path)
+    tensors, metadata = read_model(path)
+    write_model(path, tensors, metadata | {"choice": metadata["choice"] | lie})
+    with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
+        CrossModalMatcher.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kernel.width", np.array([0.0])),
+        ("kernel.width", np.array([1.0, 1.0])),
+        ("kernel.energies", np.array([1.0, -1.0])),
+        ("kernel.energies", np.ones(3)),
+        ("landmarks.0.0", np.ones((120, 4))),
+        ("landmarks.0.0", np.ones((119, 9))),
+        ("kernelmap.0.1", np.ones((120, 4))),
+        ("kernelmap.7.1", np.ones((120, 9))),
+        ("kernelmap.x.1", np.ones((120, 9))),
+        ("direct.0-1.axes", np.ones((2, 9))),
+        ("direct.0-1.factors", -np.ones(9)),
+        ("typical.0", np.array([0.0, 0.0])),
+        ("typical.0", np.ones(3)),
+    ],
+)
+def test_parts_beside_the_dictionaries_that_contradict_themselves(matchers, tmp_path, name, value):
+    path = tmp_path / "model"
+    matchers["direct"].save(path)
+    tensors, metadata = read_model(path)
+    write_model(path, tensors | {name: value}, metadata)
+    with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
+        CrossModalMatcher.load(path)
 
 
 def without(key):

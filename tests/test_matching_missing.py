@@ -6,9 +6,11 @@ import pytest
 import coupledict
 from coupledict.matching import CrossModalMatcher
 
+FIXED = {"preprocess": None, "whiten_shrinkage": 3.0, "kernel_weight": 0.5, "direct_weight": 0.0}
+
 
 def make(**parameters):
-    return CrossModalMatcher(**{"n_dictionaries": 3, "missing": "nan", "random_state": 0} | parameters)
+    return CrossModalMatcher(**{"n_dictionaries": 3, "missing": "nan", "random_state": 0} | FIXED | parameters)
 
 
 def planted(rng, n=500, widths=(12, 10)):
@@ -122,6 +124,19 @@ def test_masked_arrays_need_no_parameter(rng):
     masked = [np.ma.masked_array(X, np.isnan(gap)) for X, gap in zip(Xs, gaps, strict=True)]
     expected = make().fit(gaps).similarity(*Xs)
     np.testing.assert_array_equal(make(missing="error").fit(masked).similarity(*Xs), expected)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_choices_are_made_by_samples_that_have_every_view(rng, labelled):
+    Xs = planted(rng, 160)
+    y = np.arange(160) % 3 if labelled else None
+    pairs = part(Xs, slice(0, 80))
+    free = {"preprocess": "auto", "whiten_shrinkage": None, "kernel_weight": None, "n_components": 16, "max_iter": 3}
+    model = make(**free).fit(semi_paired(Xs, 80), y)
+    other = make(**free).fit(pairs, None if y is None else y[:80])
+    for name in ("preprocess_", "whiten_shrinkage_", "kernel_weight_"):
+        assert getattr(model, name) == getattr(other, name)
+    assert np.isfinite(model.similarity(*Xs)).all()
 
 
 def test_scores_count_samples_with_both_views(rng):

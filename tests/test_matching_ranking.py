@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score
 
-from coupledict.matching import mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
-from coupledict.matching import _ranking
+from coupledict.matching import _ranking, mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
 from coupledict.matching._ranking import best, best_with_values, merge, order
 
 TIED = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.integers(-2, 2).map(float))

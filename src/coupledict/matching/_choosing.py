@@ -291,6 +291,16 @@ def better(candidates: Iterable[tuple[Choice, Floats]]) -> Choice:
     return best
 
 
+def as_good(candidates: Sequence[tuple[Choice, Floats]]) -> Choice:
+    """Return the first choice that is not worse than the best one by more than the standard error."""
+    most = max((scores for _, scores in candidates), key=lambda scores: float(scores.mean()))
+    for choice, scores in candidates:
+        difference = most - scores
+        if difference.mean() <= difference.std() / np.sqrt(difference.size):
+            return choice
+    raise AssertionError("the best choice is as good as itself")
+
+
 def choose(views: list[Array], hot: list[Array] | None, paired: bool, wanted: Wanted, learn: LearnMembers) -> Choice:
     """Choose what users leave open.
 
@@ -395,25 +405,34 @@ def choose_kinds(quick: Trial, choice: Choice, wanted: Wanted, *, direct: bool) 
 def choose_weights(
     views: list[Array], hot: list[Array] | None, paired: bool, choice: Choice, wanted: Wanted, learn: LearnMembers
 ) -> Choice:
-    """Choose the weights of the kernel and of the direct comparison."""
-    direct = direct_is_open(views, hot, paired, wanted)
-    kernel_weights = KERNEL_WEIGHTS if wanted.kernel_weight is None else (choice.kernel_weight,)
-    direct_weights = DIRECT_WEIGHTS if wanted.direct_weight is None and direct else (choice.direct_weight,)
-    others = [replace(choice, kernel_weight=k, direct_weight=d) for k in kernel_weights for d in direct_weights]
-    candidates = [choice, *(other for other in others if other != choice)]
-    if len(candidates) == 1:
+    """Choose the weights of the direct comparison and of the kernel."""
+    direct = wanted.direct_weight is None and direct_is_open(views, hot, paired, wanted)
+    if wanted.kernel_weight is not None and not direct:
         return choice
     n = min(len(view) for view in views)
     full = trial(views, hot, paired, FULL_SAMPLES, 4, 4 if n <= 300 else 2 if n <= 800 else 1)
-    scores: dict[Choice, list[Floats]] = {one: [] for one in candidates}
-    for number in range(len(full.folds)):
-        kernels, members = full.by_kernel(number, choice), full.by_members(number, choice, learn)
-        beside = full.direct(number, choice) if direct else {}
-        for one in candidates:
+    parts = [
+        (
+            full.by_kernel(number, choice),
+            full.by_members(number, choice, learn),
+            full.direct(number, choice) if direct else {},
+        )
+        for number in range(len(full.folds))
+    ]
+
+    def scored(one: Choice) -> tuple[Choice, Floats]:
+        found = []
+        for number, (kernels, members, beside) in enumerate(parts):
             share = one.kernel_weight
             mixed = {key: share * kernels[key] + (1 - share) * members[key] for key in kernels}
             tables = full.tables(number, choice, mixed)
             for pair, table in beside.items():
                 tables[pair] = one.direct_weight * table + (1 - one.direct_weight) * tables[pair]
-            scores[one].append(full.scores(number, tables))
-    return better((one, np.concatenate(found)) for one, found in scores.items())
+            found.append(full.scores(number, tables))
+        return one, np.concatenate(found)
+
+    if direct:
+        choice = better(scored(replace(choice, direct_weight=weight)) for weight in DIRECT_WEIGHTS)
+    if wanted.kernel_weight is None:
+        choice = as_good([scored(replace(choice, kernel_weight=weight)) for weight in KERNEL_WEIGHTS])
+    return choice

@@ -130,13 +130,15 @@ class FittedMatcher:
             "n_members": len(self.members),
             "coupled": self.members[0].coupled,
             "n_nonzero": int(self.members[0].n_nonzero),
-            "turned": [whitening.axes is not None for whitening in self.whitenings],
-            "rest": [whitening.rest for whitening in self.whitenings],
-            "kinds": list(self.choice.kinds),
-            "shrinkage": self.choice.shrinkage,
-            "places": list(self.choice.places),
-            "kernel_weight": self.choice.kernel_weight,
-            "direct_weight": self.choice.direct_weight,
+            "choice": {
+                "turned": [whitening.axes is not None for whitening in self.whitenings],
+                "rest": [whitening.rest for whitening in self.whitenings],
+                "kinds": list(self.choice.kinds),
+                "places": list(self.choice.places),
+                "shrinkage": self.choice.shrinkage,
+                "kernel_weight": self.choice.kernel_weight,
+                "direct_weight": self.choice.direct_weight,
+            },
         }
         return tensors, facts
 
@@ -160,10 +162,12 @@ class FittedMatcher:
         weights = tensors["weights"]
         if weights.shape != (n_views,) or np.any(weights <= 0):
             raise ValueError("its view weights do not fit its views")
-        choice = _read_choice(facts, n_views, shrinkage)
-        rests = facts.get("rest", [False] * n_views)
+        told = facts["choice"] if "choice" in facts else _older_choice(facts, n_views, shrinkage)
+        choice = _read_choice(told, n_views)
         whitenings = [
-            Whitening.from_tensors(tensors, v, turned=facts["turned"][v], rest=rests[v] is True, kind=choice.kinds[v])
+            Whitening.from_tensors(
+                tensors, v, turned=told["turned"][v], rest=told["rest"][v] is True, kind=choice.kinds[v]
+            )
             for v in range(n_views)
         ]
         prior = None if classes is None else tensors["prior"]
@@ -183,27 +187,36 @@ class FittedMatcher:
         return cls(whitenings, members, prior, choice, smooth, metrics)
 
 
-def _read_choice(facts: dict[str, Any], n_views: int, shrinkage: float | None) -> Choice:
-    """Return what was chosen, from a file; older files have neither preparation, kernel nor direct comparison."""
-    kinds: list[Kind] = facts.get("kinds", [None] * n_views)
-    if not isinstance(kinds, list) or len(kinds) != n_views or any(kind not in KINDS for kind in kinds):
+def _older_choice(facts: dict[str, Any], n_views: int, shrinkage: float | None) -> dict[str, Any]:
+    """Return what a file of a version without preparation, kernel and direct comparison would tell of them."""
+    return {
+        "turned": facts["turned"],
+        "rest": [False] * n_views,
+        "kinds": [None] * n_views,
+        "places": [1.0] * n_views,
+        "shrinkage": shrinkage,
+        "kernel_weight": 0.0,
+        "direct_weight": 0.0,
+    }
+
+
+def _read_choice(told: dict[str, Any], n_views: int) -> Choice:
+    """Return what was chosen, from a file."""
+    kinds: list[Kind] = told["kinds"]
+    places, weights, shrinkage = told["places"], [told["kernel_weight"], told["direct_weight"]], told["shrinkage"]
+    if len(kinds) != n_views or any(kind not in KINDS for kind in kinds):
         raise ValueError(f"its preparation of samples is {shorten(kinds)}")
-    places = facts.get("places", [1.0] * n_views)
-    if not isinstance(places, list) or len(places) != n_views:
-        raise ValueError(f"its weights of views are {shorten(places)}")
-    weights = [facts.get(name, 0.0) for name in ("kernel_weight", "direct_weight")]
-    shrinkage = facts.get("shrinkage", shrinkage)
-    if not all(is_number(weight) and 0 <= weight <= 1 for weight in [*weights, *places]) or sum(places) == 0:
-        raise ValueError(f"its weights are {shorten(weights)}")
+    shares = [*weights, *places]
+    if len(places) != n_views or not all(is_number(share) and 0 <= share <= 1 for share in shares) or sum(places) == 0:
+        raise ValueError(f"its weights are {shorten(shares)}")
     if shrinkage is not None and not (is_number(shrinkage) and shrinkage >= 0):
         raise ValueError(f"its shrinkage is {shorten(shrinkage)}")
-    kernel_weight, direct_weight = (float(weight) for weight in weights)
     return Choice(
         tuple(kinds),
         tuple(float(place) for place in places),
         shrinkage,
-        kernel_weight=kernel_weight,
-        direct_weight=direct_weight,
+        kernel_weight=float(weights[0]),
+        direct_weight=float(weights[1]),
     )
 
 

@@ -182,11 +182,16 @@ def _scaled(view: Array, plain: Whitening) -> Whitening:
     n, width = view.shape
     energy = sum(float(np.sum(plain.prepare(view, start) ** 2)) for start in blocks(n))
     gain = np.sqrt(n * width / energy) if energy > 0 else 1.0
-    if not 0 < n < width or energy == 0:
+    axes = _span(view, plain) if 0 < n < width and energy > 0 else None
+    if axes is None:
         return Whitening(plain.mean, np.full(width, gain), None, preparation=plain.preparation)
+    return Whitening(plain.mean, np.full(len(axes) + 1, gain), axes, True, plain.preparation)
+
+
+def _span(view: Array, plain: Whitening) -> Floats | None:
+    """Return orthogonal axes that span the samples of a view."""
     with one_blas_thread():
-        axes = scipy.linalg.qr(plain.prepare_all(view).T, mode="economic")[0].T
-    return Whitening(plain.mean, np.full(n + 1, gain), np.ascontiguousarray(axes), True, plain.preparation)
+        return np.ascontiguousarray(scipy.linalg.qr(plain.prepare_all(view).T, mode="economic")[0].T)
 
 
 def blocks(n: int) -> range:
