@@ -108,6 +108,14 @@ def test_other_bands_are_wide(wide, end):
     assert abs(band.high - end) <= 250
 
 
+@pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
+def test_soft_filters_leave_an_edge(narrow, rate):
+    """Filters with a wide slope leave mirror images above 4 kHz."""
+    common = np.gcd(rate, 8000)
+    soft = scipy.signal.resample_poly(narrow, rate // common, 8000 // common, window=("kaiser", 10.0))
+    assert measure_band(soft, rate).kind == "narrow"
+
+
 def test_a_weak_high_band_is_still_one(wide):
     """A voice whose spectrum falls by 12 dB an octave more has no edge."""
     dull = scipy.signal.lfilter([1], np.poly([0.8, 0.8]), wide)

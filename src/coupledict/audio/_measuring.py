@@ -47,7 +47,7 @@ FIRST_EDGE = 12  # bands: 1.5 kHz
 N_FALLING, FALL = 20, 16.0  # bands up to 2.5 kHz, where every voice falls by so many dB
 N_NARROW = 30  # bands up to 3.75 kHz, which filters at 4 kHz leave as they are
 LAST_TELEPHONE = 3650.0  # Hz: 3400 Hz and the slope of a filter
-LAST_NARROW = 4600.0  # Hz
+LAST_NARROW, SOFT_NARROW = 4600.0, 5000.0  # Hz: of a band that ends at 4 kHz, and of what poor resampling adds above
 LOW_CUT = 15.0  # dB by which the band from 125 to 250 Hz is weaker, if a telephone has removed it
 
 
@@ -205,11 +205,11 @@ def _end(spectrum: Floats, rate: int) -> tuple[float, Kind]:
         return found, "telephone"
     if rate == NARROW_RATE:
         return 4000.0, "narrow"
-    for first, last, kind in ((LAST_TELEPHONE, LAST_NARROW, "narrow"), (LAST_NARROW, HIGHEST, "wide")):
+    for first, last in ((LAST_TELEPHONE, SOFT_NARROW), (LAST_NARROW, HIGHEST)):
         part = depths[int(first // WIDTH) : int(last // WIDTH) + 1]
         if part.size and part.max() >= EDGE:
-            high = _steepest(spectrum, int(first // WIDTH + np.argmax(part)))
-            return max(high, first), "narrow" if kind == "narrow" and high <= LAST_NARROW else "wide"
+            high = max(first, _steepest(spectrum, int(first // WIDTH + np.argmax(part))))
+            return high, "narrow" if high <= LAST_NARROW else "wide"
     return rate / 2, "wide"
 
 
