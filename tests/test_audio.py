@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy.signal import firwin, oaconvolve, resample
@@ -9,9 +11,20 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from voices import RATE, voice
 
-from coupledict.audio import BandwidthExtension, _frames, _prediction, _synthesis, log_spectral_distance, narrow_band
+from coupledict.audio import (
+    BandwidthExtension,
+    _band_model,
+    _frames,
+    _prediction,
+    _synthesis,
+    log_spectral_distance,
+    narrow_band,
+    telephone_band,
+)
+from coupledict.audio._layouts import NARROW, TELEPHONE
 
-SMALL = {"n_components": 48, "n_nonzero_coefs": 6, "n_dictionaries": 2, "random_state": 0}
+# The strongest high band, so that what must not happen to it would show.
+SMALL = {"n_components": 48, "n_nonzero_coefs": 6, "n_dictionaries": 2, "strength": 1.0, "random_state": 0}
 LOW_PASS = firwin(801, 3700, fs=RATE)
 HIGH_PASS = firwin(801, 4300, fs=RATE, pass_zero=False)
 
@@ -125,8 +138,10 @@ def test_windows_do_not_show(model, narrow, wide, monkeypatch, segment):
 def test_training_in_windows(model, monkeypatch):
     monkeypatch.setattr(_frames, "SEGMENT", 64)
     other = BandwidthExtension(**SMALL).fit([voice(seed) for seed in range(3)])
-    np.testing.assert_allclose(other.high_mean_, model.high_mean_, atol=1e-4)
-    assert other.n_samples_ == model.n_samples_ == 3 * 500
+    for kind, n in (("narrow", 3 * 500), ("telephone", 2 * 3 * 500)):
+        ours, theirs = model.models_[kind], other.models_[kind]
+        np.testing.assert_allclose(theirs.bands.high_mean, ours.bands.high_mean, atol=1e-4)
+        assert theirs.n_samples == ours.n_samples == n
 
 
 def test_long_signals_are_read_as_they_come(model, rng):
@@ -212,13 +227,16 @@ def test_threads_and_seeds(model, narrow, wide):
     assert not np.array_equal(other.extend(narrow), wide)
 
 
-def test_predictions_are_the_mean_over_dictionaries(model, narrow):
-    (window,) = next(model._analyse([narrow]))
-    features = (model._low_band(window) - model.low_mean_) @ model.projection_
-    features = np.pad(features, ((0, 0), (0, 1)), constant_values=model.constant_)
-    each = [learner.predict([features, None], view=1) @ model.basis_ + model.high_mean_ for learner in model.learners_]
-    level = window.level[window.around(0), None]
-    np.testing.assert_allclose(model.predict_high_band(narrow), np.mean(each, axis=0) + level, atol=1e-4)
+@pytest.mark.parametrize("layout", [NARROW, TELEPHONE], ids=lambda layout: layout.kind)
+def test_predictions_are_the_mean_over_dictionaries(model, narrow, layout):
+    part = model.models_[layout.kind]
+    bands = part.bands
+    (window,) = next(part.windows([narrow]))
+    features = (_band_model.low_band(window, 2, layout) - bands.low_mean) @ bands.projection
+    features = np.pad(features, ((0, 0), (0, 1)), constant_values=bands.constant)
+    each = [learner.predict([features, None], view=1) @ bands.basis + bands.high_mean for learner in part.learners]
+    expected = (np.mean(each, axis=0) + window.level[window.around(0), None])[:, -129:]
+    np.testing.assert_allclose(model.predict_high_band(narrow, kind=layout.kind), expected, atol=1e-4)
     assert len(each) == 2
     assert not np.allclose(each[0], each[1], atol=0.1)
 
@@ -227,7 +245,7 @@ def test_neighbours_stand_where_they_should(rng):
     spectrum = rng.standard_normal((30, 257)) + 1j * rng.standard_normal((30, 257))
     level = np.zeros(30)
     band = np.maximum(10 * np.log10(np.abs(spectrum[:, 2:124]) ** 2), -90)
-    found = _frames.low_band(spectrum, level, 2)
+    found = _frames.low_band(spectrum, level, 2, NARROW.low)
     assert found.shape == (22, 5 * 122)
     np.testing.assert_allclose(found[3], np.concatenate([band[7 + k] for k in (-4, -2, 0, 2, 4)]), rtol=1e-4)
 
@@ -235,7 +253,7 @@ def test_neighbours_stand_where_they_should(rng):
 def test_levels_are_those_of_the_loudest_frame_around(rng):
     spectrum = np.full((400, 257), 1e-3, complex)
     spectrum[200, 60] = 10.0
-    found = _frames.levels(spectrum)
+    found = _frames.levels(spectrum, NARROW.low)
     energy = np.full(400, 10 * np.log10(122e-6))
     energy[200] = 20
     loudest = [energy[max(t - 80, 0) : t + 81].max() for t in range(400)]
@@ -246,16 +264,29 @@ def test_levels_are_those_of_the_loudest_frame_around(rng):
 def test_overlap_add_is_the_inverse(rng):
     signal = oaconvolve(rng.standard_normal(4096), HIGH_PASS, "same")
     spectrum = _frames.spectra(signal)
-    back = _synthesis.overlap_add(spectrum[:, 128:])
+    back = _synthesis.overlap_add(spectrum[:, 128:], 128)
     np.testing.assert_allclose(back[384:-384], signal[384 : back.size - 384], atol=1e-3)
 
 
 def test_the_fine_structure_is_a_mirror(rng):
     signal = rng.standard_normal(4096)
     mirrored = _frames.spectra(signal * (-1.0) ** np.arange(4096))
-    found = _synthesis.excitation(_frames.spectra(signal))
+    found = _synthesis.excitation(_frames.spectra(signal), NARROW)
     np.testing.assert_allclose(found[:, :-2], mirrored[:, 128:-2], atol=1e-9)
     assert not found[:, -2:].any()
+
+
+def test_the_fine_structure_of_telephones_is_that_of_one_signal(rng):
+    times, signal = np.arange(8192), rng.standard_normal(8192)
+    signal = oaconvolve(signal, firwin(801, [400, 3200], fs=RATE, pass_zero=False), "same")
+    found = _synthesis.overlap_add(_synthesis.excitation(_frames.spectra(signal), TELEPHONE), TELEPHONE.first)
+    # Modulation gives both sidebands. The mirrored one is the lower of 6750 Hz, the shifted one the upper of 4750 Hz.
+    mirrored = 2 * signal * np.cos(2 * np.pi * 6750 / RATE * times)
+    shifted = 2 * signal * np.cos(2 * np.pi * 4750 / RATE * times)
+    for made, band in ((mirrored, (3700, 5800)), (shifted, (6700, 7700))):
+        only = firwin(801, band, fs=RATE, pass_zero=False)
+        ours, theirs = (oaconvolve(one[: found.size], only, "same")[1500:-1500] for one in (found, made))
+        np.testing.assert_allclose(ours, theirs, atol=2e-2 * np.abs(theirs).max())
 
 
 def test_windows_cover_a_signal_once(rng):
@@ -284,10 +315,15 @@ def test_narrow_band(truth):
 
 def test_most_frames(truth):
     model = BandwidthExtension(n_components=16, n_nonzero_coefs=2, n_dictionaries=1, max_samples=200, random_state=0)
-    assert model.fit([truth, truth[:8000]]).n_samples_ == 200
-    assert model.fit([truth[:8001]]).n_samples_ == 63
-    assert model.fit([np.stack([truth, truth], axis=1)[:8000]]).n_samples_ == 126
-    assert model.set_params(context=0, max_samples=1000).fit([truth[:8000], np.zeros(80_000)]).n_samples_ == 63
+
+    def counts(signals):
+        return [part.n_samples for part in model.fit(signals).models_.values()]
+
+    assert counts([truth, truth[:8000]]) == [200, 200]
+    assert counts([truth[:8001]]) == [63, 126]
+    assert counts([np.stack([truth, truth], axis=1)[:8000]]) == [126, 200]
+    model.set_params(context=0, max_samples=2000)
+    assert counts([truth[:8000], np.zeros(80_000)]) == [63, 126]
 
 
 @pytest.mark.parametrize(
@@ -301,6 +337,8 @@ def test_most_frames(truth):
         ({"n_dictionaries": 0}, "n_dictionaries to be at least 1"),
         ({"max_samples": 0}, "max_samples to be at least 1"),
         ({"n_components": 10_000}, "at least n_components=10000 frames"),
+        ({"strength": -0.1}, "strength to be a number from 0 to 1, got -0.1"),
+        ({"strength": np.nan}, "strength to be a number from 0 to 1, got nan"),
     ],
 )
 def test_parameters_that_are_wrong(truth, change, message):
@@ -372,21 +410,76 @@ def test_no_frame_is_louder_than_true_ones(rng):
     high = rng.normal(-50, 20, (400, 129)).astype(np.float32)
     mean = high.mean(axis=0)
     found = _synthesis.expand(high, mean, -30.0, 1.5)
-    assert (10 * np.log10(np.mean(10 ** (found / 10), axis=1)) + 2.5 < -30.0 + 1e-6).all()
+    assert (10 * np.log10(np.mean(10 ** (found / 10), axis=1)) < -30.0 + 1e-6).all()
     free = _synthesis.expand(high, mean, 1e9, 1.5)
     np.testing.assert_allclose(free - mean, 1.5 * (high - mean), atol=1e-3)
 
 
-@pytest.mark.parametrize(("shrunk", "expected"), [(1.0, 1.0), (1 / 1.5, 1.5), (0.1, 2.0)])
+@pytest.mark.parametrize(("shrunk", "expected"), [(1.0, 1.0), (1 / 1.5, 1.5), (0.1, 2.5)])
 def test_expansion_undoes_what_prediction_shrinks(rng, shrunk, expected):
     level = rng.normal(-50, 10, (2000, 1))
     truth = level + 10 * np.log10(rng.exponential(size=(2000, 129)))  # a noise around each level
-    mean = truth.mean(axis=0)
-    predicted = mean + shrunk * (level - 2.5 - mean)
+    level = level + 10 * np.log10(np.mean(10 ** (truth / 10)) / np.mean(10 ** (level / 10)))  # of equal energy
+    mean = level.mean() + np.zeros(129)
+    predicted = mean + shrunk * (level - mean)
     assert _synthesis.find_expansion(predicted, truth, mean, 100.0) == pytest.approx(expected, abs=0.03)
 
 
 def test_expansion_is_found_in_fit(model, truth):
-    assert 1 <= model.expansion_ < 1.6
+    assert all(1 <= part.expansion < 1.8 for part in model.models_.values())
     few = BandwidthExtension(n_components=60, n_nonzero_coefs=2, n_dictionaries=1, random_state=0).fit([truth[:10_000]])
-    assert few.expansion_ == 1  # too few frames to try
+    assert few.models_["narrow"].expansion == 1  # too few frames to try
+
+
+def test_strength_is_a_scale(model, narrow):
+    other = copy.copy(model)
+    levels = {}
+    for strength in (0, 0.1, 0.2, 0.4, 0.5, 0.75, 1):
+        wide = other.set_params(strength=strength).extend(narrow, band="narrow")
+        if strength:
+            levels[strength] = level(wide)
+        else:
+            np.testing.assert_allclose(wide, _frames.upsample(narrow), atol=1e-15)
+    assert sorted(levels.values()) == list(levels.values())
+    assert levels[0.4] - levels[0.2] == pytest.approx(12.04, abs=0.1)
+    assert model.strength == 1
+
+
+def test_telephone_speech_is_filled_from_where_it_ends(model, truth):
+    call = telephone_band(truth)
+    added = model.extend(call, band="telephone") - _frames.upsample(call)
+    narrow_only = model.extend(call, band="narrow") - _frames.upsample(call)
+    gap = firwin(801, [3500, 3900], fs=RATE, pass_zero=False)
+    ours, theirs, true = (np.mean(oaconvolve(one, gap, "same") ** 2) for one in (added, narrow_only, truth))
+    assert 0.1 < ours / true < 10
+    assert theirs < 0.01 * true
+    below = oaconvolve(added, firwin(801, 3200, fs=RATE), "same")
+    assert np.mean(below**2) < 1e-6 * np.mean(_frames.upsample(call) ** 2)
+
+
+def test_telephones_need_their_own_dictionaries(model, truth):
+    call = telephone_band(truth)
+    high = spectra_by_hand(truth)[:, 128:]
+    found = {kind: model.predict_high_band(call, kind=kind) for kind in ("narrow", "telephone")}
+    errors = {kind: np.sqrt(np.mean((predicted - high) ** 2)) for kind, predicted in found.items()}
+    assert errors["telephone"] < 0.9 * errors["narrow"]
+    with pytest.raises(ValueError, match="Expected kind to be one of"):
+        model.predict_high_band(call, kind="radio")
+
+
+def test_telephone_band(truth):
+    call = telephone_band(truth)
+    assert call.shape == (truth.size // 2,)
+    smooth = telephone_band(truth, companded=False)
+    noise = 10 * np.log10(np.mean((call - smooth) ** 2) / np.mean(smooth**2))
+    assert -45 < noise < -30  # eight bits on a logarithmic scale: about 38 dB whatever the level
+    quiet = telephone_band(1e-3 * truth)
+    np.testing.assert_allclose(quiet, 1e-3 * call, atol=1e-12)
+    assert telephone_band((1000 * truth).astype(np.int16)).dtype == np.int16
+    assert not telephone_band(np.zeros(100)).any()
+    pair = np.stack([truth, truth], axis=1)
+    np.testing.assert_array_equal(telephone_band(pair)[:, 1], call)
+    for frequency, passed in ((100, 0.0), (1000, 1.0), (3900, 0.0)):
+        tone = np.sin(2 * np.pi * frequency * np.arange(16_000) / RATE)
+        inner = telephone_band(tone, companded=False)[2000:-2000]
+        assert np.abs(inner).max() == pytest.approx(passed, abs=0.02)

@@ -14,7 +14,7 @@ from coupledict import ModelFileError
 from coupledict.audio import Band, BandwidthExtension, WidenedFile, _files, _frames, narrow_band
 from coupledict.files import read_model, write_model
 
-NAMES = ("low_mean_", "projection_", "high_mean_", "basis_")
+NAMES = ("low_mean", "projection", "high_mean", "basis")
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,10 @@ def test_a_saved_model_extends_to_the_same_bits(model, narrow, tmp_path):
     model.save(tmp_path / "model")
     same = BandwidthExtension.load(tmp_path / "model")
     assert same.get_params() == model.get_params()
-    assert (same.n_samples_, same.ceiling_) == (model.n_samples_, model.ceiling_)
-    np.testing.assert_array_equal(same.extend(narrow), model.extend(narrow))
+    for kind, part in model.models_.items():
+        other = same.models_[kind]
+        assert (other.n_samples, other.bands.ceiling) == (part.n_samples, part.bands.ceiling)
+        np.testing.assert_array_equal(same.extend(narrow, band=kind), model.extend(narrow, band=kind))
     same.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
@@ -49,8 +51,10 @@ def test_half_precision(model, narrow, tmp_path):
     model.save(tmp_path / "full")
     assert (tmp_path / "half").stat().st_size < 0.55 * (tmp_path / "full").stat().st_size
     same = BandwidthExtension.load(tmp_path / "half")
-    for name in NAMES:
-        np.testing.assert_array_equal(getattr(same, name), getattr(model, name).astype(np.float16).astype(np.float32))
+    for kind, part in model.models_.items():
+        for name in NAMES:
+            rounded = getattr(part.bands, name).astype(np.float16).astype(np.float32)
+            np.testing.assert_array_equal(getattr(same.models_[kind].bands, name), rounded)
     assert np.abs(same.predict_high_band(narrow) - model.predict_high_band(narrow)).mean() < 0.3
 
 
@@ -94,6 +98,10 @@ def changing(part, key, value):
         changing("tensors", "high_mean", np.zeros(129)),
         changing("tensors", "view_weights", np.zeros((2, 2))),
         changing("tensors", "basis", np.zeros((0, 129), np.float32)),
+        without("telephone.basis"),
+        changing("metadata", "telephone", {}),
+        changing("metadata", "telephone", 3),
+        changing("tensors", "telephone.high_mean", np.zeros(129, np.float32)),
     ],
 )
 def test_models_that_contradict_themselves(model, tmp_path, damage):
@@ -103,6 +111,15 @@ def test_models_that_contradict_themselves(model, tmp_path, damage):
     write_model(path, tensors, metadata)
     with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
         BandwidthExtension.load(path)
+
+
+def test_a_model_that_knows_one_kind_serves_both(model, narrow, tmp_path):
+    tensors, metadata = read_model(_saved(model, tmp_path))
+    metadata.pop("telephone")
+    write_model(tmp_path / "model", tensors, metadata)
+    same = BandwidthExtension.load(tmp_path / "model")
+    assert list(same.models_) == ["narrow"]
+    np.testing.assert_array_equal(same.extend(narrow, band="telephone"), model.extend(narrow, band="narrow"))
 
 
 def test_a_model_of_another_kind(model, tmp_path):

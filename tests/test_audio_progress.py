@@ -51,8 +51,8 @@ def check_course(told, stage, total):
 def test_a_fit_tells_how_far_it_has_come(n_jobs):
     listener = Listener()
     BandwidthExtension(**SMALL, n_jobs=n_jobs, callback=listener).fit([voice(0, 1.0)])
-    check_course(listener.told, "learning", 2 * (3 + 4 * 2))
-    assert len(listener.told) == 22
+    check_course(listener.told, "learning", 2 * 2 * (3 + 4 * 2))
+    assert len(listener.told) == 44
 
 
 @pytest.mark.usefixtures("short_windows")
@@ -116,4 +116,4 @@ def test_verbose_shows_the_stages(model, capsys):
     copy.copy(model).set_params(verbose=1).extend(narrow_band(voice(2, 1.0)))
     assert "BandwidthExtension, widening: " in capsys.readouterr().out
     BandwidthExtension(**SMALL, verbose=1).fit([voice(0, 1.0)])
-    assert "BandwidthExtension, learning: 22/22" in capsys.readouterr().out
+    assert "BandwidthExtension, learning: 44/44" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from ._measuring import Band, measure_band
 from ._metrics import log_spectral_distance
 from ._rates import output_rate
 from ._signals import narrow_band
+from ._telephone import telephone_band
 from ._widening import WidenedFile
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "measure_band",
     "output_rate",
     "narrow_band",
+    "telephone_band",
     "log_spectral_distance",
 ]

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..files.state import check_range
 from ..foundation.arrays import Array
-from ._frames import N_HIGH
 from ._synthesis import loudest
 
 CONSTANT = 0.5  # the constant feature, relative to the root mean square norm of the other features
@@ -21,7 +20,7 @@ MOST = 1e10  # largest value accepted from a file: tensors are decibels, or of t
 
 @dataclass(frozen=True)
 class Bands:
-    """Maps between log-spectra and views; the attributes are those of :class:`BandwidthExtension`."""
+    """Maps between log-spectra and views; learned before the dictionaries."""
 
     low_mean: Array
     projection: Array
@@ -57,16 +56,16 @@ class Bands:
         return np.asarray(view @ self.basis + self.high_mean)
 
 
-def check_tensors(tensors: Mapping[str, Array], n_low: int) -> None:
-    """Raise where the tensors of a file do not fit each other, or the number of features of a narrow band."""
+def check_tensors(tensors: Mapping[str, Array], n_low: int, n_high: int) -> None:
+    """Raise where the tensors of a file do not fit each other, or the numbers of features of both bands."""
     check_range(tensors, MOST)
     n, n_components, n_features = tensors["low_atoms"].shape
     n_details = len(tensors["basis"])
     expected = {
         "low_mean": (n_low,),
         "projection": (n_low, n_features - 1),
-        "high_mean": (N_HIGH,),
-        "basis": (n_details, N_HIGH),
+        "high_mean": (n_high,),
+        "basis": (n_details, n_high),
         "low_atoms": (n, n_components, n_features),
         "high_atoms": (n, n_components, n_details),
         "refitted": (n, n_components, n_details),

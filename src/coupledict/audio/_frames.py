@@ -27,7 +27,6 @@ RATE = 16_000
 NARROW_RATE = 8_000
 LENGTH = 512
 HOP = 128
-LOW = slice(2, 124)  # 62 to 3844 Hz: what filters at both ends leave of the narrow band
 FIRST_HIGH = LENGTH // 4  # 4 kHz
 N_HIGH = LENGTH // 2 + 1 - FIRST_HIGH
 STRIDE = 2  # frames between neighbours in the context: nearer ones share most of their samples
@@ -113,28 +112,28 @@ def decibels(spectrum: Array) -> Floats:
     return np.asarray(10 * np.log10(spectrum.real**2 + spectrum.imag**2 + TINY))
 
 
-def levels(spectrum: Array) -> Floats:
-    """Return how loud the speech around each frame is, in dB: the loudest frame within reach, smoothed."""
-    low = spectrum[:, LOW]
+def levels(spectrum: Array, bins: slice) -> Floats:
+    """Return how loud the speech around each frame is in some bins, in dB: the loudest frame within reach, smoothed."""
+    low = spectrum[:, bins]
     energy = 10 * np.log10(np.einsum("ij,ij->i", low.real, low.real) + np.einsum("ij,ij->i", low.imag, low.imag) + TINY)
     loudest = maximum_filter1d(energy, 2 * REACH + 1, mode="nearest")
     return np.asarray(uniform_filter1d(loudest, 2 * (REACH // 2) + 1, mode="nearest"))
 
 
-def low_band(spectrum: Array, level: Floats, context: int) -> npt.NDArray[np.float32]:
-    """Return the log-spectra of the narrow band relative to the level, each frame side by side with its neighbours.
+def low_band(spectrum: Array, level: Floats, context: int, bins: slice) -> npt.NDArray[np.float32]:
+    """Return the log-spectra of some bins relative to the level, each frame side by side with its neighbours.
 
     The frames at both ends, whose neighbours are missing, are left out.
     """
-    band = np.maximum(decibels(spectrum[:, LOW]) - level[:, None], FLOOR).astype(np.float32)
+    band = np.maximum(decibels(spectrum[:, bins]) - level[:, None], FLOOR).astype(np.float32)
     width = 2 * STRIDE * context
     n = len(band) - width
     return np.hstack([band[start : start + n] for start in range(0, width + 1, STRIDE)])
 
 
-def high_band(spectrum: Array, level: Floats) -> npt.NDArray[np.float32]:
-    """Return the log-spectra of the high band relative to the level."""
-    return np.maximum(decibels(spectrum[:, FIRST_HIGH:]) - level[:, None], FLOOR - 10).astype(np.float32)
+def high_band(spectrum: Array, level: Floats, first: int) -> npt.NDArray[np.float32]:
+    """Return the log-spectra of the bins from the first on, relative to the level."""
+    return np.maximum(decibels(spectrum[:, first:]) - level[:, None], FLOOR - 10).astype(np.float32)
 
 
 def wide_spectra(signal: Floats) -> Iterator[npt.NDArray[np.complex128]]:
@@ -163,9 +162,9 @@ def size_and_border(context: int) -> tuple[int, int]:
     return SEGMENT * HOP // 2, (margin(context) * HOP + LENGTH // 2) // 2
 
 
-def analyse(window: Floats, n_signal: int, context: int) -> Window:
-    """Return samples and frames of a window of a narrow-band signal."""
+def analyse(window: Floats, n_signal: int, context: int, bins: slice) -> Window:
+    """Return samples and frames of a window of a narrow-band signal; its levels are those of some bins."""
     signal = upsample(window)
     spectrum = spectra(signal)
     border = 2 * size_and_border(context)[1]
-    return Window(signal[border : border + 2 * n_signal], spectrum, levels(spectrum), margin(context))
+    return Window(signal[border : border + 2 * n_signal], spectrum, levels(spectrum, bins), margin(context))

@@ -1,7 +1,7 @@
-"""From log-spectra of the high band to samples: a fine structure with the predicted envelope, and overlap-add.
+"""From log-spectra of the high band to samples: phases of the narrow band with the predicted envelope, overlap-add.
 
-The ear needs only the envelope of the high band; the fine structure may come from the narrow band, mirrored. Smooth
-gains give it the predicted envelope. Both envelopes are means of decibels, so the level is right too.
+The ear needs only the envelope of the high band; the rest may come from the narrow band, mirrored. Only its phases are
+taken: its own peaks and gaps would be errors as large as those of the prediction.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import scipy.fft
 from scipy.ndimage import uniform_filter1d
 
 from ..foundation.arrays import Array
-from ._frames import FIRST_HIGH, FLOOR, HOP, LENGTH, LOW, N_HIGH, WINDOW, Floats, decibels
+from ._frames import FLOOR, HOP, LENGTH, TINY, WINDOW, Floats
+from ._layouts import Layout
 
-SMOOTHING = 9  # bins, 280 Hz: wider than the gap between most harmonics, narrower than peaks of envelopes
-HIGHEST_PEAK = 6.0  # dB over the envelope: a tone in the narrow band must not become a whistle in the high band
-MOST_EXPANSION = 2.0
+SMOOTHING = 9  # bins, 280 Hz: wider than the gap between most harmonics
+LEAST_EXPANSION, MOST_EXPANSION = 1.0, 2.5
+MIDDLE = 0.5  # the strength at which spectra are as predicted
 LOUDEST = 98.0  # percentile
-NOISE_OFFSET = 2.5  # dB: the level of the mean power of noise, above the mean of its decibels
 WINDOW_ENERGY = float((WINDOW**2).sum()) / HOP
 
 
@@ -27,57 +27,84 @@ def loudest(high: Array) -> float:
     return float(np.percentile(10 * np.log10(np.mean(10.0 ** (high / 10), axis=1)), LOUDEST))
 
 
+def weakening(strength: float, caution: float) -> float:
+    """Return by how many dB a strength of up to 0.5 weakens what is predicted.
+
+    They are 12 dB, times the caution, for each time that the strength is halved.
+    """
+    return -40 * caution * float(np.log10(strength / MIDDLE)) if strength > 0 else np.inf
+
+
+def strengthen(
+    high: Array, mean: Array, ceiling: float, expansion: float, strength: float, caution: float = 1.0
+) -> Floats:
+    """Return predicted log-spectra as strong as they are asked for.
+
+    At strength 0.5 they are as predicted. Towards 0 they become weaker. Towards 1 they are expanded until they have the
+    energy of speech.
+    """
+    if strength <= MIDDLE:
+        return np.asarray(high, np.float64) - weakening(strength, caution)
+    share = (strength - MIDDLE) / (1 - MIDDLE)
+    return expand(high, mean, ceiling, 1 + share * (expansion - 1))
+
+
 def expand(high: Array, mean: Array, ceiling: float, expansion: float) -> Floats:
-    """Return predicted log-spectra with the range of levels that true ones have.
+    """Return predicted log-spectra with a larger range of levels.
 
     An uncertain prediction stays near the mean: errors are small then, but consonants, which hold most of the energy of
     the high band, become too soft. So deviations from the mean are enlarged, and no frame becomes louder than true
     frames are. (The global variance of Toda and Tokuda, 2007, serves the same purpose.)
     """
     wide = mean + expansion * (high - mean).astype(np.float64)
-    level = 10 * np.log10(np.mean(10 ** (wide / 10), axis=1, keepdims=True)) + NOISE_OFFSET
+    level = 10 * np.log10(np.mean(10 ** (wide / 10), axis=1, keepdims=True))
     return np.asarray(wide - np.maximum(level - ceiling, 0))
 
 
 def find_expansion(high: Array, truth: Array, mean: Array, ceiling: float) -> float:
-    """Return the expansion that gives predictions the energy of the truth, from 1 to 2."""
+    """Return the expansion that gives predictions the energy of the truth, from 1 to 2.5."""
     energy = 10 * np.log10(np.mean(10.0 ** (truth / 10)))
-    low, top = 1.0, MOST_EXPANSION
+    low, top = LEAST_EXPANSION, MOST_EXPANSION
     for _ in range(10):
         middle = (low + top) / 2
-        found = 10 * np.log10(np.mean(10 ** (expand(high, mean, ceiling, middle) / 10))) + NOISE_OFFSET
+        found = 10 * np.log10(np.mean(10 ** (expand(high, mean, ceiling, middle) / 10)))
         low, top = (middle, top) if found < energy else (low, middle)
     return (low + top) / 2
 
 
-def excitation(spectrum: Array) -> npt.NDArray[np.complex128]:
-    """Return the spectra of the high band that folding gives: the narrow band mirrored at 4 kHz.
+def excitation(spectrum: Array, layout: Layout) -> npt.NDArray[np.complex128]:
+    """Return spectra of the predicted bins, mirrored or shifted from those that are read.
 
-    They are the spectra of one signal, the upsampled one with every other sign changed, so successive frames fit
-    together. What is below the narrow band, an offset for instance, is left out: it would become a tone at 8 kHz.
+    They are the spectra of one signal, so successive frames fit together.
     """
-    folded = np.conj(spectrum[:, FIRST_HIGH::-1])
-    folded[:, N_HIGH - LOW.start :] = 0
-    return folded
+    found = np.zeros((len(spectrum), layout.n_high), np.complex128)
+    for copy in layout.copies:
+        bins = np.arange(copy.start, copy.stop)
+        own = np.conj(spectrum[:, copy.offset - bins]) if copy.mirrored else spectrum[:, bins - copy.offset]
+        found[:, bins - layout.first] = own
+    return found
 
 
-def shape(spectrum: Array, level: Floats, high: Floats) -> npt.NDArray[np.complex128]:
-    """Return the fine structure of the narrow band with the envelope of the high band, given in dB over the level.
+def shape(spectrum: Array, level: Floats, high: Floats, layout: Layout) -> npt.NDArray[np.complex128]:
+    """Return spectra with the phases of the narrow band and the envelope of the high band, given in dB over the level.
 
-    Fine structure below the floor is only rounding error, and is not raised to the envelope.
+    What is below the floor is only rounding error, and is not raised to the envelope.
     """
-    fine = excitation(spectrum)
-    height = decibels(fine) - level[:, None]
-    height -= np.maximum(uniform_filter1d(height, SMOOTHING, axis=1, mode="nearest"), FLOOR)
+    fine = excitation(spectrum, layout)
     size = np.abs(fine)
     phase = np.divide(fine, size, out=np.zeros_like(fine), where=size > 0)
-    return np.asarray(phase * 10 ** ((level[:, None] + high + np.minimum(height, HIGHEST_PEAK)) / 20))
+    power = uniform_filter1d(size**2, SMOOTHING, axis=1, mode="nearest")
+    height = 10 * np.log10(np.maximum(power, TINY)) - level[:, None]
+    return np.asarray(phase * 10 ** ((level[:, None] + high + np.minimum(height - FLOOR, 0)) / 20))
 
 
-def overlap_add(high: Array) -> Floats:
-    """Return the samples of frames of the high band; the first ``LENGTH - HOP`` and the last are incomplete."""
+def overlap_add(high: Array, first: int) -> Floats:
+    """Return the samples of frames whose bins are known from the first on; samples at both ends are incomplete.
+
+    They are ``LENGTH - HOP`` at each end.
+    """
     whole = np.zeros((len(high), LENGTH // 2 + 1), np.complex128)
-    whole[:, FIRST_HIGH:] = high
+    whole[:, first:] = high
     frames = scipy.fft.irfft(whole, LENGTH, axis=1) * (WINDOW / WINDOW_ENERGY)
     n_hops = LENGTH // HOP
     out = np.zeros((len(high) + n_hops - 1, HOP))

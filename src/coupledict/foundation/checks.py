@@ -37,6 +37,15 @@ def check_non_negative(value: object, name: str) -> float:
     return number
 
 
+def check_share(value: object, name: str) -> float:
+    """Return `value` as a number from 0 to 1."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise TypeError(f"Expected {name} to be a number from 0 to 1, got {value!r}.")
+    if not 0 <= float(value) <= 1:
+        raise ValueError(f"Expected {name} to be a number from 0 to 1, got {value}.")
+    return float(value)
+
+
 def check_truth(value: object, name: str) -> bool:
     """Return `value` as True or False; numbers and strings are neither."""
     if not isinstance(value, bool | np.bool_):

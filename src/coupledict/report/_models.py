@@ -55,7 +55,7 @@ def model_atoms(model: Any, number: int = 0) -> ModelAtoms:
     if kind == "SuperResolution":
         found = [_super_resolution(model)]
     elif kind == "BandwidthExtension":
-        found = [_bandwidth(model, learner.components_) for learner in model.learners_]
+        found = [_bandwidth(part, learner.components_) for part in model.models_.values() for learner in part.learners]
     elif kind == "CoupledClassifier":
         found = [_classifier(model, learner.components_) for learner in model.learners_]
     elif kind == "CrossModalMatcher":
@@ -88,7 +88,7 @@ def _super_resolution(model: Any) -> ModelAtoms:
 
 def _bandwidth(model: Any, components: Any) -> ModelAtoms:
     """Return features of the low band, and the spectra of the high band."""
-    views = _plain([components[0], components[1] @ model.basis_]).dictionaries
+    views = _plain([components[0], components[1] @ model.bands.basis]).dictionaries
     return ModelAtoms(views, ["Low band", "High band"], [(view.shape[1],) for view in views])
 
 

@@ -1,0 +1,68 @@
+"""Speech as telephones pass it: 300 to 3400 Hz, in 8 bits a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.signal
+
+from ..foundation.arrays import Array
+from ._frames import NARROW_RATE, RATE, Floats, downsample
+from ._signals import as_columns, check_rate, check_signal, store
+
+PASS = (300.0, 3400.0)
+MU = 255.0
+LEVELS = 127.0
+PEAK = 0.5  # of full scale: where the loudest sample lies when a signal is coded
+BAND_PASS = scipy.signal.firwin(257, PASS, window=("kaiser", 5.0), fs=NARROW_RATE, pass_zero=False)
+
+
+def telephone_filter(signal: Floats) -> Floats:
+    """Return the telephone band of a signal at 8 kHz."""
+    return np.asarray(scipy.signal.oaconvolve(signal, BAND_PASS, "same")) if signal.size else signal
+
+
+def mu_law(signal: Floats) -> Floats:
+    """Return a signal as it is after coding in 8 bits by the mu-law (ITU-T G.711, its smooth form).
+
+    Its loudest sample is taken for half of full scale.
+    """
+    scale = np.abs(signal).max(initial=0.0) / PEAK
+    if not scale > 0:
+        return signal
+    compressed = np.sign(signal) * np.log1p(MU * np.abs(signal / scale)) / np.log1p(MU)
+    coded = np.rint(compressed * LEVELS) / LEVELS
+    return np.asarray(np.sign(coded) * scale * np.expm1(np.abs(coded) * np.log1p(MU)) / MU)
+
+
+def telephone_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE, companded: bool = True) -> Array:
+    """Return wide-band speech as a telephone would pass it on: 300 to 3400 Hz, at 8 kHz, coded by the mu-law.
+
+    Parameters
+    ----------
+    signal : array of shape (n_samples,) or (n_samples, n_channels)
+        At 16 kHz.
+    sampling_rate : int, default=16000
+        Sampling rate of the signal; must be 16000.
+    companded : bool, default=True
+        Whether samples are rounded to the 8 bits of the mu-law, as if the loudest were at half of full scale.
+
+    Returns
+    -------
+    array of shape (n_samples // 2,) or (n_samples // 2, n_channels)
+        At 8 kHz, in the number type of `signal`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from coupledict.audio import telephone_band
+    >>> hum = np.sin(2 * np.pi * 50 * np.arange(16000) / 16000)
+    >>> bool(np.abs(telephone_band(hum)[1000:-1000]).max() < 0.01)
+    True
+    """
+    check_rate(sampling_rate, RATE, "the signal")
+    array = check_signal(signal, "signal")
+    channels = as_columns(array).astype(np.float64).T
+    passed = [telephone_filter(downsample(channel)) for channel in channels]
+    coded = np.stack([mu_law(channel) if companded else channel for channel in passed], axis=-1)
+    return store(coded.reshape(-1, *array.shape[1:]), array.dtype)
