@@ -215,7 +215,8 @@ def test_a_high_band_is_added_at_every_rate(model, narrow, rate):
     assert found.size == resampled_length(signal.size, rate, out)
     at_16 = resampled(found, out, 16_000)
     expected = model.extend(narrow)
-    assert power(at_16, 16_000, 4200, 7500) == pytest.approx(power(expected, 16_000, 4200, 7500), rel=0.25)
+    ratio = power(at_16, 16_000, 4200, 7500) / power(expected, 16_000, 4200, 7500)
+    assert abs(10 * np.log10(ratio)) < 2  # filters change what the model reads near 4 kHz
     own = resampled(signal, rate, out)
     if rate >= 16_000:
         added = found - signal
