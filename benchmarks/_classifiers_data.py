@@ -22,8 +22,8 @@ from sklearn import datasets
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 PACKAGES = ("scipy", "sklearn", "skimage")
-FEWEST, MOST = 40, 100  # docstrings of a sub-package: one with fewer is left out, of more some are drawn
-WORDS, TERMS = 40, 1000  # words that a docstring has at least, and features
+EACH = 40  # docstrings of a sub-package: one with fewer is left out, of more some are drawn
+WORDS, TERMS = 40, 500  # words that a docstring has at least, and features
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,9 @@ def load_text(_: Path | None) -> Problem:
             if not folder.is_dir() or folder.name.startswith("_") or folder.name == "externals":
                 continue
             found = sorted(set(docstrings(folder)))
-            if len(found) >= FEWEST:
-                kept = rng.permutation(len(found))[:MOST]
-                texts += [found[index] for index in kept]
-                labels += [f"{package}.{folder.name}"] * kept.size
+            if len(found) >= EACH:
+                texts += [found[index] for index in rng.permutation(len(found))[:EACH]]
+                labels += [f"{package}.{folder.name}"] * EACH
                 names.add(folder.name)
     hidden = re.compile(rf"\b({'|'.join(sorted(names))})\b")
     vectorizer = TfidfVectorizer(max_features=TERMS, sublinear_tf=True, stop_words="english")

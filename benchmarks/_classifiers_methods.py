@@ -7,7 +7,7 @@ have no constant term: each feature at variance 1, samples at norm 1, or both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -69,7 +69,7 @@ class Method:
 
 def search(
     classifier: Any,
-    choices: Mapping[str, Sequence[Any]],
+    choices: Mapping[str, Iterable[Any]],
     *,
     scalings: Sequence[Any] = (StandardScaler(), CommonScaler()),
     cv: Any = FOLDS,
@@ -85,12 +85,13 @@ def ridge(_: Problem) -> Any:
     return search(RidgeClassifierCV(alphas=np.logspace(-3, 4, 15)), {})
 
 
-def linear_svm(_: Problem) -> Any:
-    return search(LinearSVC(max_iter=2000, random_state=0), {"C": (0.0001, 0.001, 0.01, 0.1, 1.0)})
+def linear_svm(problem: Problem) -> Any:
+    penalties = np.array([0.1, 0.5, 2.0, 10.0]) / problem.X.shape[1]  # scaled features have a mean variance of 1
+    return search(LinearSVC(max_iter=2000, random_state=0), {"C": penalties})
 
 
 def kernel_svm(problem: Problem) -> Any:
-    widths = np.array([0.1, 0.5, 2.0]) / problem.X.shape[1]  # scaled features have a mean variance of 1
+    widths = np.array([0.1, 0.5, 2.0]) / problem.X.shape[1]
     return search(SVC(), {"C": (1.0, 10.0, 100.0), "gamma": widths})
 
 
@@ -103,7 +104,7 @@ def boosting(_: Problem) -> Any:
 
 
 def logistic(_: Problem) -> Any:
-    choices = {"C": (0.001, 0.01, 0.1, 1.0, 10.0)}
+    choices = {"C": (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)}
     return search(LogisticRegression(max_iter=500), choices, scoring="neg_log_loss")
 
 

@@ -12,7 +12,7 @@ The data sets, chosen and named before any classifier saw them. Figures are repo
 - breast cancer: 569 of 30 features, 2 classes;
 - multifeature: 2,000 handwritten digits described by 649 features in six views (folder ``multifeature`` of DIR), 10
   classes;
-- text: some 2,500 docstrings of SciPy, scikit-learn and scikit-image by tf-idf of 1,000 terms; the class is one of 32
+- text: 1,280 docstrings of SciPy, scikit-learn and scikit-image by tf-idf of 500 terms; the class is one of 32
   sub-packages, whose names are taken out: many classes and few samples;
 - spectra: 60 infrared spectra of coffee at 1,841 wavenumbers, 3 countries (chemotools): more features than samples;
 - faces: 200 pictures of 25 x 25 pixels, half of them faces (scikit-image): more features than samples;
