@@ -2,7 +2,8 @@
 
 Run ``python tools/train_bandwidth.py --data DIR`` from the root of the project, where DIR (else COUPLEDICT_DATA) holds
 a folder ``speech`` of wide-band sound files, or is one. The model that ships learned from utterances of the CMU Arctic
-databases (free for any purpose) and from three recordings of LibriSpeech (CC BY 4.0); docs/audio.md gives the credits.
+databases (free for any purpose), three recordings of LibriSpeech (CC BY 4.0) and spoken digits of AudioMNIST (MIT);
+docs/audio.md gives the credits.
 It takes less than a minute.
 """
 
@@ -38,7 +39,8 @@ def main() -> None:
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     model._to_state(half=True).write(arguments.output)
     seconds, size = time.perf_counter() - began, arguments.output.stat().st_size
-    print(f"{len(files)} files, {model.n_samples_:,} frames, {size / 1e6:.2f} MB, {seconds:.1f} s")
+    frames = ", ".join(f"{part.n_samples:,} frames ({kind})" for kind, part in model.models_.items())
+    print(f"{len(files)} files, {frames}, {size / 1e6:.2f} MB, {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -160,7 +160,15 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
         check_rate(sampling_rate, RATE, "signals to learn from")
         rng = make_generator(self.random_state)
         signals = check_signals(X)
-        fitter = BandFitter(
+        fitter = self._fitter()
+        with self._watched() as told:
+            meter = Meter(told, "learning", len(LAYOUTS) * fitter.n_steps())
+            models = {kind: fitter.fit(signals, layout, rng, meter) for kind, layout in LAYOUTS.items()}
+        self.models_ = models  # in one step, so that an interrupt leaves either all or nothing
+        return self
+
+    def _fitter(self) -> BandFitter:
+        return BandFitter(
             self._settings(),
             self.context,
             self.n_features,
@@ -169,11 +177,6 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
             self.max_samples,
             self.n_jobs,
         )
-        with self._watched() as told:
-            meter = Meter(told, "learning", len(LAYOUTS) * fitter.n_steps())
-            models = {kind: fitter.fit(signals, layout, rng, meter) for kind, layout in LAYOUTS.items()}
-        self.models_ = models  # in one step, so that an interrupt leaves either all or nothing
-        return self
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of a learner."""
