@@ -122,6 +122,13 @@ def test_a_weak_high_band_is_still_one(wide):
     assert measure_band(dull, 16_000).kind == "wide"
 
 
+def test_a_step_of_the_spectrum_is_no_end(wide):
+    """What lies above 3.8 kHz is 10 dB weaker, as in dull voices, and the band goes on."""
+    low = low_pass(wide, 16_000, 3800)
+    assert measure_band(low + 10 ** (-10 / 20) * (wide - low), 16_000).kind == "wide"
+    assert measure_band(low + 10 ** (-30 / 20) * (wide - low), 16_000).kind == "narrow"
+
+
 def test_bands_that_cannot_be_measured():
     for rate in (8000, 44_100):
         for signal in (np.zeros(0), np.zeros((0, 2)), np.zeros(50_000), np.ones(100), np.full(50_000, 1e-200)):
@@ -317,6 +324,22 @@ def test_the_first_seconds_tell_the_band_of_a_stream(model, wide, narrow):
     with pytest.warns(UserWarning, match="already, so nothing was added"):
         found = np.concatenate(list(model.extend_blocks([wide], sampling_rate=16_000)))
     np.testing.assert_array_equal(found, wide)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 7])
+def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks, monkeypatch):
+    monkeypatch.setattr(_widening, "MEASURED", 2)
+    kinds = []
+
+    def asked(blocks, n_samples=None, kind="narrow"):
+        kinds.append(kind)
+        for block in blocks:
+            yield (twice := np.repeat(block, 2, axis=0)), twice
+
+    signal = np.concatenate([resampled(narrow, 8000, 16_000), wide])
+    found = np.concatenate(list(_widening.widen_blocks(asked, np.array_split(signal, n_blocks), 16_000, None)))
+    assert kinds == ["narrow"]
+    np.testing.assert_array_equal(found, signal)
 
 
 @pytest.mark.parametrize("dtype", [np.int16, np.float32, np.float64])
