@@ -56,24 +56,27 @@ def voice(seed, seconds=6.0):
 truth = truth[: len(truth) // 2 * 2]
 narrow = narrow_band(truth)
 model = BandwidthExtension(n_jobs=2, random_state=0).fit(others)
-wide = model.extend(narrow)
+careful = model.extend(narrow)
+predicted = model.set_params(strength=0.5).extend(narrow)
 
 # %%
 # What was added
 # --------------
-# The distance is that of the log spectra above 4 kHz.
+# The default is weak: what is wrong in it does not disturb listeners to real voices. A strength of 0.5 gives spectra as
+# they are predicted, the closest to the truth. The distance is that of the log spectra above 4 kHz.
 
 empty = np.fft.irfft(2 * np.fft.rfft(narrow), truth.size)
 top = spectrogram(truth, RATE, "hann", 512, 384)[2].max()
-figure, axes = plt.subplots(1, 3, figsize=(15, 4), layout="constrained", sharey=True)
-for axis, (title, signal) in zip(axes, {"narrow band": empty, "widened": wide, "truth": truth}.items(), strict=True):
+figure, axes = plt.subplots(1, 4, figsize=(16, 4), layout="constrained", sharey=True)
+signals = {"narrow band": empty, "widened": careful, "strength 0.5": predicted, "truth": truth}
+for axis, (title, signal) in zip(axes, signals.items(), strict=True):
     _, times, power = spectrogram(signal[: 3 * RATE], RATE, "hann", 512, 384)
     level = 10 * np.log10(power / top + 1e-9)
     shown = axis.imshow(
         level, "magma", origin="lower", extent=(0, times[-1], 0, RATE / 2), aspect="auto", vmin=-80, vmax=0
     )
     distance = log_spectral_distance(truth, signal)
-    axis.set_title(title if signal is truth else f"{title}: {distance:.1f} dB from the truth")
+    axis.set_title(title if signal is truth else f"{title}: {distance:.1f} dB off")
     axis.set_xlabel("seconds")
     print(f"{title}: log-spectral distance above 4 kHz {distance:.2f} dB")
 axes[0].set_ylabel("Hz")

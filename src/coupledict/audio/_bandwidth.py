@@ -365,8 +365,8 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
     def pretrained(cls, *, n_jobs: int | None = None, verbose: int = 0, callback: Callback | None = None) -> Self:
         """Load the model that comes with the package.
 
-        It was learned by ``tools/train_bandwidth.py`` from utterances of the CMU Arctic databases and from LibriSpeech
-        (CC BY 4.0); ``CREDITS.md`` beside it gives the credits.
+        It was learned by ``tools/train_bandwidth.py`` from utterances of the CMU Arctic databases, LibriSpeech (CC BY
+        4.0) and AudioMNIST (MIT); ``CREDITS.md`` beside it gives the credits.
 
         Parameters
         ----------
