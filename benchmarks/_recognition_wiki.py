@@ -31,6 +31,8 @@ Arrays = list[Array]
 #: Training views, labels, seed and settings in; a function from test views to similarities (view 0 by view 1) out.
 Fit = Callable[..., Callable[[Arrays], Array]]
 
+#: Settings of a matcher of dictionaries alone, where nothing is chosen by validation.
+DICTIONARIES: dict[str, Any] = {"preprocess": None, "whiten_shrinkage": 3.0, "kernel_weight": 0.0, "direct_weight": 0.0}
 N_SPLITS = 3
 RIDGES = (0.01, 0.1, 1.0, 10.0)
 
@@ -210,6 +212,7 @@ def unpaired(n_jobs: int, **fixed: Any) -> Fit:
 def methods_without_labels(n_jobs: int) -> list[Method]:
     where = (0, 1, "both")
     tuned = grid(n_components=(128, 256), n_nonzero_coefs=(4, 8), whiten_shrinkage=(1.0, 10.0), compare=("both", 1))
+    both = DICTIONARIES | {"compare": "both"}
     return [
         Method("chance", chance, seeded=True),
         Method("PLS", pls, grid(n=(2, 5, 9, 20))),
@@ -221,11 +224,14 @@ def methods_without_labels(n_jobs: int) -> list[Method]:
             regression(make_kernel_ridge),
             grid(alpha=(0.1, 0.3, 1.0), width=(0.3, 1.0, 3.0), compare=where),
         ),
-        Method("matcher, codes", matcher(False, n_jobs, compare="codes"), seeded=True),
-        Method("matcher, one dictionary", matcher(False, n_jobs, n_dictionaries=1), seeded=True),
-        Method("matcher, defaults", matcher(False, n_jobs), seeded=True),
-        Method("matcher, semi-coupled", matcher(False, n_jobs, semi_coupled=True), seeded=True),
-        Method("matcher, tuned, 20 dictionaries", matcher(False, n_jobs, n_dictionaries=20), tuned, seeded=True),
+        Method("codes", matcher(False, n_jobs, **DICTIONARIES, compare="codes"), seeded=True),
+        Method("one dictionary", matcher(False, n_jobs, **both, n_dictionaries=1), seeded=True),
+        Method("semi-coupled dictionaries", matcher(False, n_jobs, **both, semi_coupled=True), seeded=True),
+        Method("dictionaries", matcher(False, n_jobs, **both), seeded=True),
+        Method(
+            "dictionaries, 20, tuned", matcher(False, n_jobs, **DICTIONARIES, n_dictionaries=20), tuned, seeded=True
+        ),
+        Method("defaults", matcher(False, n_jobs), seeded=True),
     ]
 
 
@@ -235,11 +241,13 @@ def methods_with_labels(n_jobs: int) -> list[Method]:
     return [
         Method("logistic semantic matching", semantic(make_logistic), grid(c=(0.001, 0.01, 0.1, 1.0), product=both)),
         Method("RBF-SVM semantic matching", semantic(make_svc), grid(c=(1.0, 10.0), width=(0.3, 1.0), product=both)),
-        Method("matcher, one dictionary", matcher(True, n_jobs, n_dictionaries=1), seeded=True),
-        Method("matcher, defaults", matcher(True, n_jobs), seeded=True),
-        Method("matcher, semi-coupled", matcher(True, n_jobs, semi_coupled=True), seeded=True),
-        Method("matcher, semi-coupled, views of different samples", unpaired(n_jobs), seeded=True),
-        Method("matcher, tuned, 20 dictionaries", matcher(True, n_jobs, n_dictionaries=20), tuned, seeded=True),
+        Method("one dictionary", matcher(True, n_jobs, **DICTIONARIES, n_dictionaries=1), seeded=True),
+        Method("semi-coupled dictionaries", matcher(True, n_jobs, **DICTIONARIES, semi_coupled=True), seeded=True),
+        Method("semi-coupled, views of different samples", unpaired(n_jobs, **DICTIONARIES), seeded=True),
+        Method("dictionaries", matcher(True, n_jobs, **DICTIONARIES), seeded=True),
+        Method("dictionaries, 20, tuned", matcher(True, n_jobs, **DICTIONARIES, n_dictionaries=20), tuned, seeded=True),
+        Method("defaults", matcher(True, n_jobs), seeded=True),
+        Method("defaults, views of different samples", unpaired(n_jobs), seeded=True),
     ]
 
 
@@ -341,6 +349,7 @@ def try_method(method: Method, problem: Problem, labelled: bool, n_seeds: int) -
 def run(data: Path | None, options: argparse.Namespace) -> None:
     """Print a table for each data set, without labels and with."""
     n_jobs, n_seeds = getattr(options, "jobs", -1), getattr(options, "seeds", 5)
+    only = [name.strip() for name in (getattr(options, "only", None) or "").split(";") if name.strip()]
     folder = find_wiki(data)
     problems = [load_halves(2), load_halves(1)]
     if folder is None:
@@ -354,7 +363,8 @@ def run(data: Path | None, options: argparse.Namespace) -> None:
             for labelled, methods in ((False, methods_without_labels(n_jobs)), (True, methods_with_labels(n_jobs))):
                 print(f"\n{problem.name}, learned {'with' if labelled else 'without'} labels;", end=" ")
                 print(f"{len(problem.train_labels)} to learn from, {len(problem.test_labels)} to test", flush=True)
-                rows = [try_method(method, problem, labelled, n_seeds) for method in methods]
+                chosen = [method for method in methods if not only or method.name in only]
+                rows = [try_method(method, problem, labelled, n_seeds) for method in chosen]
                 print(table(headers, rows), flush=True)
 
 
@@ -363,6 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else digits only)")
     parser.add_argument("--jobs", type=int, default=-1, help="threads (%(default)s: all cores)")
     parser.add_argument("--seeds", type=int, default=5, help="repeats of what is random (%(default)s)")
+    parser.add_argument("--only", help="names of the methods to run, separated by semicolons (all)")
     options = parser.parse_args(arguments)
     run(data_directory(options.data), options)
 

@@ -34,7 +34,7 @@ def Xs():
 @pytest.fixture(scope="module")
 def matchers(Xs):
     small = {"n_components": 10, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 3, "random_state": 0}
-    small |= {"kernel_weight": 0.5, "direct_weight": 0.0}
+    small |= {"preprocess": None, "kernel_weight": 0.5, "direct_weight": 0.0}
     fitted = {name: CrossModalMatcher(**(small | settings)).fit(Xs, y) for name, (settings, y) in CASES.items()}
     equal = CrossModalMatcher(**(small | {"direct_weight": 0.5, "preprocess": "center"}))
     return fitted | {"direct": equal.fit([Xs[1], Xs[1][:, ::-1]])}

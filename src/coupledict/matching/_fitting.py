@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..estimators.ensemble import seeds
 from ..foundation.arrays import Array, common_dtype
 from ..foundation.progress import Callback
-from ._choosing import Choice, Wanted, choose
+from ._choosing import SHRINKAGE, Choice, Wanted, choose
 from ._direct import fit_metrics
 from ._fitted import FittedMatcher
 from ._kernel import fit_kernel
 from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled, teaching
+from ._preparing import Preprocess
 from ._whitening import fit_whitening, has_view
 
 SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples, atoms depend on chance
@@ -44,6 +46,30 @@ class Plan:
     label_weight: float
     semi_coupled: bool
     n_jobs: int | None
+
+    @classmethod
+    def of(cls, model: Any, preprocess: list[Preprocess]) -> Plan:
+        """Return the parameters of a matcher that a fit uses."""
+        wanted = Wanted(
+            preprocess,
+            bool(model.whiten),
+            shrinkage=_number(model.whiten_shrinkage),
+            kernel_weight=_number(model.kernel_weight),
+            direct_weight=_number(model.direct_weight),
+            compares_views=model.compare in ("auto", "both"),
+            opens_places=model.compare == "auto",
+        )
+        return cls(
+            wanted,
+            model.n_components,
+            model.n_nonzero_coefs,
+            model.max_iter,
+            model.n_dictionaries,
+            float(model.ridge_alpha),
+            1.0 if model.label_weight is None else float(model.label_weight),
+            bool(model.semi_coupled),
+            model.n_jobs,
+        )
 
     def members(
         self,
@@ -96,3 +122,14 @@ def present(view: Array) -> Array:
     """Return the samples that have a view."""
     there = has_view(view)
     return view if there.all() else view[there]
+
+
+def older_shrinkage(model: Any) -> float | None:
+    """Return the shrinkage of whitening that a matcher of a version without validation had."""
+    if not model.whiten:
+        return None
+    return SHRINKAGE if model.whiten_shrinkage is None else float(model.whiten_shrinkage)
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else float(value)

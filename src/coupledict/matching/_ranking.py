@@ -54,14 +54,23 @@ def _best_of_few(similarities: Array, n: int) -> Indices | None:
     grouped = similarities[:, : n_groups * COLUMNS_PER_GROUP].reshape(n_rows, COLUMNS_PER_GROUP, n_groups)
     bound = np.partition(grouped.max(axis=1), n_groups - n, axis=1)[:, n_groups - n, None]
     rows, columns = np.divmod(np.flatnonzero(similarities >= bound), width)
-    counts = np.bincount(rows, minlength=n_rows)
-    most = int(counts.max(initial=0))
-    if most > 8 * n + COLUMNS_PER_GROUP:
+    if rows.size and np.bincount(rows).max() > 8 * n + COLUMNS_PER_GROUP:
         return None
+    return best_of_pairs(rows, columns, similarities[rows, columns], n_rows, n)[0]
+
+
+def best_of_pairs(rows: Indices, columns: Indices, values: Array, n_rows: int, n: int) -> tuple[Indices, Array]:
+    """Return the n best columns for each row, and their values, of pairs of row and column in the order of rows.
+
+    Rows with fewer pairs are filled up by values of minus infinity.
+    """
+    counts = np.bincount(rows, minlength=n_rows)
     places = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    values, found = np.full((n_rows, most), -np.inf, similarities.dtype), np.zeros((n_rows, most), np.int64)
-    values[rows, places], found[rows, places] = similarities[rows, columns], columns
-    return np.take_along_axis(found, order(values)[:, :n], axis=1)
+    shape = n_rows, max(int(counts.max(initial=0)), n)
+    table, found = np.full(shape, -np.inf, values.dtype), np.zeros(shape, np.int64)
+    table[rows, places], found[rows, places] = values, columns
+    kept = order(table)[:, :n]
+    return np.take_along_axis(found, kept, axis=1), np.take_along_axis(table, kept, axis=1)
 
 
 def best_with_values(similarities: Array, n: int, start: int = 0) -> tuple[Indices, Array]:
