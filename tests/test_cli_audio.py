@@ -37,6 +37,15 @@ def test_widen(source, tmp_path):
     assert run("widen", source, target, "--force", "--threads", 1).returncode == 0
 
 
+def test_strength(source, tmp_path):
+    assert run("widen", source, tmp_path / "wide.wav", "--strength", 0.5).returncode == 0
+    found, _ = soundfile.read(tmp_path / "wide.wav")
+    expected = BandwidthExtension.pretrained().set_params(strength=0.5).extend(soundfile.read(source)[0])
+    np.testing.assert_allclose(found, np.clip(expected, -1, 1), atol=1e-4)
+    refused(run("widen", source, tmp_path / "loud.wav", "--strength", 2))
+    assert not (tmp_path / "loud.wav").exists()
+
+
 def test_train_and_keep_the_model(source, tmp_path):
     (tmp_path / "speech" / "deeper").mkdir(parents=True)
     soundfile.write(tmp_path / "speech" / "a.wav", voice(0), 16_000)

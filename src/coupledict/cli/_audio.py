@@ -28,7 +28,7 @@ class Kind(StrEnum):
 @command(
     "Wide-band speech from narrow-band speech.",
     "coupledict widen telephone.wav wide.wav",
-    "coupledict widen interview.mp3 wide.flac --band narrow",
+    "coupledict widen interview.mp3 wide.flac --band narrow --strength 0.5",
     "coupledict widen telephone.wav wide.flac --train speech/ --save-model mine.safetensors",
 )
 def widen(
@@ -39,6 +39,15 @@ def widen(
     band: Annotated[
         Kind | None,
         typer.Option(help="Band of the input, up to 4 or 3.4 kHz; measured if not given.", show_default=False),
+    ] = None,
+    strength: Annotated[
+        float | None,
+        typer.Option(
+            help="How strong the high band is: 0.5 as predicted, 1 with the energy of speech; weak, 0.2, if not given.",
+            min=0.0,
+            max=1.0,
+            show_default=False,
+        ),
     ] = None,
     model: ModelOption = None,
     train: Annotated[
@@ -61,6 +70,8 @@ def widen(
     with progress_bar() as told:
         widener = _widener(model, train, save_model, told, jobs(threads))
         widener.set_params(n_jobs=jobs(threads), callback=told)
+        if strength is not None:
+            widener.set_params(strength=strength)
         done = widener.extend_file(source, output, band=None if band is None else band.value, force=force)
     lines = [str(done)]
     if save_model is not None:
