@@ -48,7 +48,7 @@ def test_any_view_may_be_absent(data):
 
 def test_each_set_of_views_has_a_head_for_its_codes(data):
     Xs, y = data
-    model = make(n_dictionaries=1, head="codes", preprocess=None).fit(Xs, y)
+    model = make(n_dictionaries=1, n_nonzero_coefs=4, head="codes", preprocess=None).fit(Xs, y)
     atoms = model.learners_[0].components_[1]
     codes = sparse_encode(Xs[1], atoms, n_nonzero_coefs=4).toarray()
     np.testing.assert_array_equal(model.encode([None, Xs[1]], learner=0).toarray(), codes)

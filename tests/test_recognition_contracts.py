@@ -49,11 +49,11 @@ FITS = {
         lambda m, Xs, y: m.fit(Xs[0], y),
         {"learning": 2 * 3, "fitting heads": 1},
     ),
-    "samples": (representation, lambda m, Xs, y: m.fit(Xs[0], y), {"learning": 3}),
+    "samples": (representation, lambda m, Xs, y: m.fit(Xs[0], y), {"choosing": 6, "learning": 3}),
     "learned": (
         lambda **parameters: representation(atoms="learned", **parameters),
         lambda m, Xs, y: m.fit(Xs[0], y),
-        {"learning": 3 * 3},
+        {"choosing": 6, "learning": 3 * 3},
     ),
     "matcher": (matcher, lambda m, Xs, y: m.fit(Xs, y), {"learning": 2 * 3, "mapping": 2 * 2}),
     "semi-coupled": (

@@ -13,7 +13,12 @@ from sklearn.linear_model import OrthogonalMatchingPursuit
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from coupledict.classification import SparseRepresentationClassifier, _residuals
+from coupledict.classification import SparseRepresentationClassifier, _class_residuals
+
+WEIGHTED = {
+    "check_sample_weight_equivalence_on_dense_data": "Folds are drawn by samples: a sample that comes twice may be left"
+    " out once, one of weight 2 may not."
+}
 
 
 @parametrize_with_checks(
@@ -21,7 +26,8 @@ from coupledict.classification import SparseRepresentationClassifier, _residuals
         SparseRepresentationClassifier(),
         SparseRepresentationClassifier("learned", n_components=5),
         SparseRepresentationClassifier(n_components=10, n_nonzero_coefs=1, coding="class"),
-    ]
+    ],
+    expected_failed_checks=lambda estimator: WEIGHTED,
 )
 def test_scikit_learn_compatible(estimator, check):
     check(estimator)
@@ -51,7 +57,7 @@ def slow_residuals(samples, atoms, atom_classes, n_nonzero, *, joint):
 @pytest.mark.parametrize("coding", ["joint", "class"])
 @pytest.mark.parametrize("atoms", ["samples", "learned"])
 def test_residuals(rng, Xy, atoms, coding, monkeypatch):
-    monkeypatch.setattr(_residuals, "ROWS", 7)  # several pieces
+    monkeypatch.setattr(_class_residuals, "ROWS", 7)  # several pieces
     X, y = Xy
     model = SparseRepresentationClassifier(
         atoms, n_components=8, n_nonzero_coefs=3, coding=coding, preprocess="unit", random_state=0

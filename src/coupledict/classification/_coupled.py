@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..coding.rule import GreedyPursuit
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.display import PicturedMixin
-from ..estimators.ensemble import fit_many, seeds
+from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
@@ -24,30 +24,35 @@ from ..estimators.tables import check_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice, check_counts, check_non_negative, make_generator
+from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, make_generator
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
 from ..foundation.views import ViewLike, ViewsLike, list_views
 from . import _label_views as labels
+from ._dictionaries import default_components, learn_dictionaries
 from ._file_checks import check_atom_classes, check_sizes
+from ._folds import LEAST_FOLDS, draw_folds
 from ._labelled import Labelled, check_given, check_labelled
 from ._recognizer import HeadKind, Recognizer, Sources
 from ._routes import RouteFitter
-from ._scaling import Preprocess, Scaler, check_preprocess, mean_energy
+from ._scaling import Preprocess, Scaler, check_preprocess
 
-SAMPLES_PER_ATOM = 6  # with fewer, codes of training samples differ more from those of new samples
-MOST_ATOMS = 512
+N_NONZERO_COEFS = 4  # in learning, and in coding where it is not chosen
 
 
 class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify by sparse codes over dictionaries that were learned together with the labels.
+    """Classify by sparse codes over dictionaries that were learned together with the labels, and by what helps them.
 
     Features and label indicators are two views of a sample that share one sparse code (discriminative K-SVD [1]_); with
     `label_consistency` a third view asks that samples of a class use atoms of that class (label-consistent K-SVD [2]_).
     To classify, samples are coded from their features alone, and a ridge regression, fitted to training codes made the
     same way, turns codes and features into decisions. The decisions of several dictionaries with different starts are
     averaged.
+
+    By default, three more parts decide with them: a ridge regression on the features, one with a Gaussian kernel, and
+    how badly samples are explained by a few training samples of each class. Each part has the share that suits samples
+    which it has not seen; a part that does not help has none. See Notes.
 
     There may be several feature views: ``fit([X0, X1], y)``, or by name ``fit({"upper": X0, "lower": X1}, y)``. Any of
     them may then be absent: ``predict([X0, None])``, or ``predict({"upper": X0})``, recognises in one domain what was
@@ -56,23 +61,27 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
     Parameters
     ----------
     n_components : int, optional
-        Atoms of each dictionary. If left out, one per six samples, but at most 512, and at least two per class.
-    n_nonzero_coefs : int, default=4
-        At most this many atoms per sample.
+        Atoms of each dictionary. If left out, one per six samples, or ten per class if these are more, which are at
+        most one per three samples; at most 512, and at least two per class.
+    n_nonzero_coefs : int or "auto", default="auto"
+        At most this many atoms per sample. ``"auto"`` learns with 4 and codes with 4, 10 or 30, whichever suits samples
+        that a dictionary did not see; with 4 if labels or entries are missing.
     label_weight : float, optional
         Weight of the label view in learning; each feature view has weight 1. If left out, it is 1, or 0 if samples
         without labels are to be learned from. With 0 and `label_consistency` above 0, learning is that of LC-KSVD1;
         with both above 0, that of LC-KSVD2; with both 0, labels are not a view.
     label_consistency : float, default=0
         Weight of the view of target codes.
-    head : {"auto", "codes+features", "codes", "kernel", "dictionary"}, default="auto"
-        How decisions are made: by a ridge regression on codes and features, or on codes alone; by one with a Gaussian
-        kernel on the features, of which the dictionaries fill in what is missing; or by the label dictionary as it was
-        learned, as in D-KSVD, which needs a `label_weight` above 0. ``"auto"`` is ``"kernel"`` if entries may be
-        missing and all samples have labels, and ``"codes+features"`` otherwise.
+    head : {"auto", "blend", "codes+features", "codes", "kernel", "dictionary"}, default="auto"
+        How decisions are made: by four parts together (``"blend"``, see Notes); by a ridge regression on codes and
+        features, or on codes alone; by one with a Gaussian kernel on the features, of which the dictionaries fill in
+        what is missing; or by the label dictionary as it was learned, as in D-KSVD, which needs a `label_weight` above
+        0. ``"auto"`` is ``"blend"`` if no label and no entry is missing, ``"kernel"`` if only entries may be, and
+        ``"codes+features"`` otherwise.
     ridge_alpha : float or "auto", default="auto"
-        Penalty of the ridge regression, relative to the mean squared input. ``"auto"`` takes the one with the smallest
-        leave-one-out error, which needs no second fit; it is chosen with the first dictionary, for all.
+        Penalty of the ridge regressions, relative to the mean squared input. ``"auto"`` takes the one with the smallest
+        error of samples that were left out, which needs no second fit; for codes it is chosen with the first
+        dictionary, for all.
     preprocess : {"auto", "standardize", "common", "unit"} or None, default="auto"
         Preprocessing of features before they are coded. ``"standardize"`` gives each of them mean 0 and variance 1,
         ``"common"`` multiplies all by one number; both then add a constant coordinate and scale samples to norm 1,
@@ -80,9 +89,11 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         more than ten times the median one, and ``"common"`` otherwise, as for pixels or counts. ``"unit"`` only scales
         samples to norm 1.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes in the ridge regression: given by label, or inversely proportional to their frequency.
+        Weights of the classes in heads, shares and probabilities: given by label, or inversely proportional to their
+        frequency. Dictionaries do not depend on it; `sample_weight` of `fit` counts there, too.
     n_dictionaries : int, default=5
-        Dictionaries, each with its own random start; their decisions are averaged.
+        Dictionaries, each with its own random start; their decisions are averaged. Each leaves out a fifth of the
+        samples, or fewer if there are more than five, on which its decisions are then tried.
     max_iter : int, default=5
         Iterations of each fit.
     pursuit : {"omp", "ols"}, default="omp"
@@ -121,6 +132,11 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         last); then come the label view and the view of target codes, if their weights are above 0.
     atom_classes_ : array of shape (n_components,)
         Number of the class that each atom started from; absent if samples without labels were learned from.
+    n_components_, n_nonzero_coefs_, head_ : int, int, str
+        What was given or chosen.
+    head_shares_ : dict of float
+        With ``head_ == "blend"``, the shares of "codes", "features", "kernel" and "residuals" when all views are given;
+        they sum to 1, and those without share are left out.
     n_iter_ : int
         Iterations that were done.
 
@@ -131,14 +147,25 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
 
     Notes
     -----
-    With up to four feature views every set of views has a ridge regression of its own, fitted to codes made from just
-    these views; with more, each view alone, all but one, and all. For any other set, the decisions of its single views
-    are averaged.
+    **Parts of a blend.** *Codes*: the heads of the dictionaries, on codes and features. *Features*: a ridge regression.
+    *Kernel*: a ridge regression with a Gaussian kernel, whose width is chosen; all training samples are kept, or 1,500
+    of more than 2,000. *Residuals*: each sample is coded by up to ten of these samples of each class alone, as in
+    :class:`SparseRepresentationClassifier`; what remains speaks against the class. Features are scaled as
+    `preprocess` says; if that is "auto", the first two are tried with both common and own scales. Shares maximise the
+    likelihood of training samples, each judged by parts that did not see it: by the dictionary that left it out and a
+    head without all samples that this dictionary left out, by regressions without it, by the training samples of other
+    folds.
+
+    All this takes about three to six times as long as ``head="codes+features"`` with a given `n_nonzero_coefs`; most of
+    it are the kernel (cubic in the number of samples, up to 2,000) and residuals.
+
+    With up to four feature views every set of views has heads of its own, fitted to codes made from just these views;
+    with more, each view alone, all but one, and all. For any other set, the decisions of its single views are averaged.
 
     **Missing entries and views.** With ``missing="nan"``, all samples shape the dictionaries, by what they have. With
     ``head="kernel"`` there is one head for whatever a sample has: its missing features are taken from its codes times
     the dictionaries, averaged over the dictionaries, and training samples are filled in the same way. The head
-    compares samples with up to 1,000 training samples, which are kept, in files too. With the other heads, a sample
+    compares samples with up to 2,000 training samples, which are kept, in files too. With the other heads, a sample
     that has a part of a view counts as having that view. This assumes that why something is missing says nothing about
     the class.
 
@@ -147,9 +174,13 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
     labelled samples gets a head from those; any other set gets a head fitted to the decisions of the former about
     samples that have both.
 
-    **Probabilities** are ``softmax(s * decisions)``, where s maximises the likelihood of training samples left out of
-    the ridge regression; the most probable class is the one that `predict` returns. The dictionaries were learned from
-    those samples, so probabilities are somewhat overconfident if there are few.
+    **Probabilities** are ``softmax(s * decisions)``, where s maximises the likelihood of training samples, judged as
+    those that find the shares of a blend; the most probable class is the one that `predict` returns. With
+    ``head="kernel"``, dictionaries have seen these samples, but only fill in what is missing.
+
+    **Weights.** A sample of weight 2 counts as much as two in dictionaries, scalings, heads, shares and probabilities.
+    Which samples atoms start from, and what is left out together, is drawn without weights: the result is not exactly
+    that of a sample that comes twice.
 
     References
     ----------
@@ -178,6 +209,10 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
     classes_: Array
     atom_classes_: labels.Numbers
     learners_: list[CoupledDictionaryLearning]
+    n_components_: int
+    n_nonzero_coefs_: int
+    head_: HeadKind
+    head_shares_: dict[str, float]
     n_features_in_: int | list[int]
     n_iter_: int
     _recognizer: Recognizer
@@ -186,7 +221,7 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         self,
         n_components: int | None = None,
         *,
-        n_nonzero_coefs: int = 4,
+        n_nonzero_coefs: int | Literal["auto"] = "auto",
         label_weight: float | None = None,
         label_consistency: float = 0.0,
         head: HeadKind | Literal["auto"] = "auto",
@@ -211,7 +246,9 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         self.n_dictionaries, self.max_iter = n_dictionaries, max_iter
 
     def _check_parameters(self) -> None:
-        check_counts(self, "n_nonzero_coefs", "n_dictionaries", "max_iter", optional=["n_components"])
+        check_counts(self, "n_dictionaries", "max_iter", optional=["n_components"])
+        if self.n_nonzero_coefs != "auto":
+            check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
         if self.label_weight is not None:
             check_non_negative(self.label_weight, "label_weight")
         check_non_negative(self.label_consistency, "label_consistency")
@@ -229,7 +266,7 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
                 " ridge_alpha and class_weight have no meaning then."
             )
 
-    def fit(self, X: ViewLike | ViewsLike, y: npt.ArrayLike) -> Self:
+    def fit(self, X: ViewLike | ViewsLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn from labelled samples.
 
         Parameters
@@ -239,6 +276,9 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             missing entry, and a row of NaN for a view that the sample lacks.
         y : array of shape (n_samples,)
             Labels: integers, strings, or anything else that scikit-learn takes for classes.
+        sample_weight : array of shape (n_samples,), optional
+            How much each sample counts, in dictionaries, heads and probabilities; only ratios matter, and a sample of
+            weight 0 is left out.
 
         Returns
         -------
@@ -246,80 +286,87 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         """
         self._check_parameters()
         with name_bad_column(X, "X"):
-            given = check_labelled(self, X, y, self.unlabeled, self.missing)
-        scalers = [Scaler.of(view, self.preprocess) for view in given.views]
+            given = check_labelled(self, X, y, self.unlabeled, self.missing, sample_weight)
+        head = self._head(given)
+        scalers = [Scaler.of(view, self.preprocess, given.weights) for view in given.views]
         dtype = np.result_type(np.float32, *given.views)
+        rng = make_generator(self.random_state)
+        folds = self._draw_folds(given, head, rng)
         with self._watched() as told:
-            learners, atom_classes = self._learn(given, scalers, told)
-            recognizer = Recognizer(scalers, learners, self._head(given), dtype)
-            fitter = RouteFitter(recognizer, given, self.ridge_alpha, self.class_weight, self.n_jobs)
-            if recognizer.head == "kernel":
-                recognizer = replace(recognizer, kernel=fitter.fit_kernel(told))
-            else:
-                recognizer = replace(recognizer, routes=fitter.fit(told))
+            learners, atom_classes = learn_dictionaries(
+                given,
+                scalers,
+                folds,
+                label_weights=(self._label_weight(given), float(self.label_consistency)),
+                n_components=self.n_components or default_components(given.y.size, given.classes.size),
+                seeds=seeds(rng, self.n_dictionaries),
+                n_jobs=self.n_jobs,
+                callback=told,
+                **self._learner_parameters(),
+            )
+            recognizer = Recognizer(scalers, learners, head, dtype)
+            fitter = RouteFitter(
+                recognizer, given, folds, self.ridge_alpha, self.class_weight, self._gains(given, scalers), self.n_jobs
+            )
+            recognizer = self._fit_heads(fitter, told)
         fitted = given.names | {
             "classes_": given.classes,
             "atom_classes_": atom_classes,
-            "learners_": learners,
             "n_iter_": max(learner.n_iter_ for learner in learners),
-            "_recognizer": recognizer,
         }
-        keep_fitted(self, fitted)
+        keep_fitted(self, fitted | self._shown(recognizer))
         return self
 
+    @staticmethod
+    def _shown(recognizer: Recognizer) -> dict[str, Any]:
+        """Return the attributes that tell what a recognizer consists of, and what was chosen."""
+        learner = recognizer.learners[0]
+        route = recognizer.routes.get(tuple(range(len(recognizer.scalers))))
+        blended = recognizer.head == "blend" and route is not None
+        return {
+            "learners_": recognizer.learners,
+            "n_components_": int(learner.components_[0].shape[0]),
+            "n_nonzero_coefs_": learner.n_nonzero_coefs,
+            "head_": recognizer.head,
+            "head_shares_": dict(route.shares) if blended and route is not None else None,
+            "_recognizer": recognizer,
+        }
+
     def _head(self, given: Labelled) -> HeadKind:
+        simple = given.all_labelled and not given.incomplete
+        if self.head == "blend" and not simple:
+            raise ValueError("Expected complete samples that all have labels for head='blend', got others.")
         if self.head != "auto":
             return self.head
-        return "kernel" if given.incomplete and given.all_labelled else "codes+features"
+        if simple:
+            return "blend"
+        return "kernel" if given.all_labelled else "codes+features"
 
-    # The dictionaries
+    def _draw_folds(self, given: Labelled, head: HeadKind, rng: np.random.Generator) -> labels.Numbers:
+        """Return for each sample the number of the dictionary that does not learn from it; -1 if all do."""
+        if head == "kernel":  # dictionaries only fill in what is missing
+            return np.full(given.y.size, -1, np.intp)
+        return draw_folds(given.y, given.labelled, max(LEAST_FOLDS, self.n_dictionaries), rng)
 
-    def _learn(
-        self, given: Labelled, scalers: list[Scaler], told: Callback | None
-    ) -> tuple[list[CoupledDictionaryLearning], labels.Numbers | None]:
-        """Return the fitted learners, and the class that each atom started from where all samples have labels."""
-        views = [scaler.coded(view) for scaler, view in zip(scalers, given.views, strict=True)]
-        n_classes, y, n_samples = given.classes.size, given.y, given.y.size
-        n_components = self.n_components or max(min(n_samples // SAMPLES_PER_ATOM, MOST_ATOMS), 2 * n_classes)
-        label_weight = self._label_weight(given)
-        weights = [1 / max(mean_energy(view), 1e-300) for view in views]
-        atom_classes = None
-        extras: list[Floats] = []
-        if given.all_labelled:
-            atom_classes = labels.share_atoms(n_components, np.bincount(y, minlength=n_classes))
-            if label_weight > 0:
-                extras.append(labels.indicators(y, n_classes))
-                weights.append(label_weight)
-            if self.label_consistency > 0:
-                extras.append(labels.target_codes(y, atom_classes))
-                weights.append(float(self.label_consistency))
-        learners = []
-        whole = labels.fill_with_means(views, y if given.all_labelled else None)
-        for seed in seeds(self.random_state, self.n_dictionaries):
-            rng = make_generator(seed)
-            if atom_classes is None:
-                drawn = np.resize(rng.permutation(n_samples), n_components)
-            else:
-                drawn = labels.draw_by_class(y, atom_classes, rng)
-            init = [*labels.start(whole, drawn, rng), *(extra[drawn] for extra in extras)]
-            learner = CoupledDictionaryLearning(
-                n_components,
-                init=init,
-                view_weights=weights,
-                missing="nan" if given.incomplete else "error",
-                random_state=rng,
-                **self._learner_parameters(),
-            )
-            learners.append(learner)
-        all_views = [*views, *(extra.astype(views[0].dtype) for extra in extras)]
-        learners = fit_many(learners, all_views, self.n_jobs, callback=told)
-        for learner in learners:  # starts are large, generators cannot be saved, and neither is used again
-            learner.set_params(init="auto", random_state=None)
-        return learners, atom_classes
+    def _gains(self, given: Labelled, scalers: list[Scaler]) -> list[list[Floats]]:
+        """Return the ways to scale features for heads that may be chosen from."""
+        if self.preprocess != "auto":
+            return [[scaler.gain for scaler in scalers]]
+        ways: tuple[Preprocess, ...] = ("standardize", "common")
+        return [[Scaler.of(view, way, given.weights).gain for view in given.views] for way in ways]
+
+    def _fit_heads(self, fitter: RouteFitter, told: Callback | None) -> Recognizer:
+        recognizer, given = fitter.recognizer, fitter.given
+        if recognizer.head == "kernel":
+            return fitter.fit_kernel(told)
+        simple = given.all_labelled and not given.incomplete
+        if self.n_nonzero_coefs == "auto" and simple and recognizer.head != "dictionary":
+            fitter = replace(fitter, recognizer=recognizer.with_sparsity(fitter.choose_sparsity()))
+        return fitter.fit_blend(told) if recognizer.head == "blend" else fitter.fit(told)
 
     def _learner_parameters(self) -> dict[str, Any]:
         return {
-            "n_nonzero_coefs": self.n_nonzero_coefs,
+            "n_nonzero_coefs": N_NONZERO_COEFS if self.n_nonzero_coefs == "auto" else self.n_nonzero_coefs,
             "max_iter": self.max_iter,
             "pursuit": self.pursuit,
             "normalize": "joint",
@@ -364,8 +411,8 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         Returns
         -------
         array of shape (n_samples, n_classes), or (n_samples,) for two classes
-            Estimates of the label indicators, averaged over the dictionaries; for two classes, the second minus the
-            first.
+            The larger, the likelier. Parts of a blend are each divided by their standard deviation; without a blend,
+            decisions are estimates of the label indicators. For two classes, the second minus the first.
         """
         scores, _ = self._scores(X)
         return (scores if self.classes_.size > 2 else scores[:, 1] - scores[:, 0]).astype(self._recognizer.dtype)
@@ -437,9 +484,10 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
             raise ValueError("it contradicts itself about its views")
         model.classes_ = read_classes(facts)
         n_classes = model.classes_.size
-        head = "codes+features" if model.head == "auto" else model.head  # the file knows which it was
+        # Files that do not tell the head are of before there were kernels and blends.
+        head = "codes+features" if model.head == "auto" else model.head
         recognizer = Recognizer.from_state(state, head, n_classes, **model._learner_parameters())
-        model.learners_, model._recognizer = recognizer.learners, recognizer
+        keep_fitted(model, cls._shown(recognizer))
         model.n_features_in_ = recognizer.widths[0] if single else recognizer.widths
         if "atom_classes" in state.tensors:
             n_atoms = model.learners_[0].components_[0].shape[0]

@@ -15,8 +15,10 @@ MOST, MOST_SCALING = 1e50, 1e200  # scalings undo the units of features, all els
 
 def check_sizes(tensors: Mapping[str, Array]) -> None:
     """Raise if values are so large that computing with them would overflow."""
-    check_range({name: array for name, array in tensors.items() if not name.startswith("scaling.")}, MOST)
-    check_range(tensors, MOST_SCALING, "scaling.")
+    in_units = ("scaling.", "landmarks.")
+    check_range({name: array for name, array in tensors.items() if not name.startswith(in_units)}, MOST)
+    for start in in_units:
+        check_range(tensors, MOST_SCALING, start)
 
 
 def check_dictionary(array: Array, width: int | None = None) -> Array:

@@ -1,21 +1,20 @@
-"""From codes to classes: a ridge regression on the label indicators, with a penalty chosen by leave-one-out errors."""
+"""From codes to classes: a ridge regression on the label indicators, with a penalty chosen by errors left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 
 from ..foundation.arrays import Floats
 from ..parallel.blas import one_blas_thread
 
-MOST_SHARPNESS = 1e6  # fits give at most exp(6)
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
+LEAST_ROOM = 1e-6  # of what a sample leaves to the others; with less it alone decides about itself
 
 
 @dataclass(frozen=True)
@@ -32,66 +31,123 @@ class Head:
             return np.asarray(inputs @ self.coef + self.intercept)
 
 
-@dataclass(frozen=True)
-class Route:
-    """The way from one set of views to decisions: one head per dictionary, and the sharpness of the probabilities."""
+class _Centred(NamedTuple):
+    """Weighted inputs and targets, centred; `mean_roots` are the parts of the samples in the mean, as square roots."""
 
-    heads: list[Head]
-    sharpness: float
+    X: Floats
+    Y: Floats
+    mean_roots: Floats
 
-    def decide(self, inputs: Iterable[Floats]) -> Floats:
-        """Return the mean decision of the heads, each of which has inputs of its own."""
-        return np.asarray(np.mean([head(own) for head, own in zip(self.heads, inputs, strict=True)], axis=0))
+
+class _Solved(NamedTuple):
+    """Coefficients, their penalty relative to the mean squared column, and the errors of samples left out."""
+
+    coef: Floats
+    ridge_alpha: float
+    errors: Floats
 
 
 def fit_head(
-    inputs: Floats, targets: Floats, weights: Floats, ridge_alpha: float | Literal["auto"]
+    inputs: Floats,
+    targets: Floats,
+    weights: Floats,
+    ridge_alpha: float | Literal["auto"],
+    fold: npt.NDArray[np.intp] | None = None,
+    penalties: Sequence[float] = (),
 ) -> tuple[Head, Floats]:
-    """Return the weighted ridge regression of targets on inputs, and its decision for each sample when left out.
+    """Return the weighted ridge regression of targets on inputs, and decisions about samples left out of it.
 
-    The intercept is not penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest
-    leave-one-out squared error, which the hat matrix gives without further fits.
+    Decisions are those about each sample when it alone is left out, or, with `fold`, those about the samples of the
+    fold when the whole fold is left out. The hat matrix gives both without further fits. The intercept is not
+    penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest squared error of the
+    samples left out. If there are `penalties`, which are not relative to the inputs, the best of these is taken.
     """
     total = float(weights.sum())
     roots = np.sqrt(weights)[:, None]
     with one_blas_thread():
         center, mean = weights @ inputs / total, weights @ targets / total
-        X, Y = (inputs - center) * roots, (targets - mean) * roots
         # A sample also contributes to the weighted mean, which is part of its leverage.
-        share = weights / total
-        solved = _best(X, Y, share) if isinstance(ridge_alpha, str) else _solve(X, Y, ridge_alpha)
-        coef, chosen, fitted, leverage = solved
-        leverage = np.minimum(leverage + share, 1 - 1e-6)
-        positive = weights > 0
-        left_out = targets.astype(np.float64)
-        left_out[positive] -= ((Y - fitted) / (roots * (1 - leverage)[:, None] + ~positive[:, None]))[positive]
-        head = Head(coef, mean - center @ coef, float(chosen))
-        left_out[~positive] = head(inputs[~positive])
-    return head, left_out
+        data = _Centred((inputs - center) * roots, (targets - mean) * roots, np.sqrt(weights / total))
+        if isinstance(ridge_alpha, str) and not penalties:
+            solved = _best(data, fold)
+        else:
+            solved = _solve(data, fold, 0.0 if isinstance(ridge_alpha, str) else ridge_alpha, penalties)
+        coef = np.ascontiguousarray(solved.coef)  # as it comes from a file, where products are the same to the last bit
+        head = Head(coef, mean - center @ coef, float(solved.ridge_alpha))
+        chosen = slice(None) if fold is None else fold
+        decided = targets[chosen].astype(np.float64)
+        positive = weights[chosen] > 0
+        decided[positive] -= solved.errors[positive] / roots[chosen][positive]
+        decided[~positive] = head(inputs[chosen][~positive])
+    return head, decided
 
 
-def _solve(X: Floats, Y: Floats, alpha: float) -> tuple[Floats, float, Floats, Floats]:
-    """Return coefficients, penalty, fitted values and leverages."""
+def _errors(data: _Centred, fitted: Floats, leverage: Floats, fold: npt.NDArray[np.intp] | None) -> Floats:
+    """Return the errors of samples left out; leverages are one per sample, or a matrix for a fold."""
+    left = data.Y - fitted
+    if fold is None:
+        return np.asarray(left / np.maximum(1 - leverage - data.mean_roots**2, LEAST_ROOM)[:, None])
+    roots = data.mean_roots[fold]
+    room = (1 + LEAST_ROOM) * np.eye(fold.size) - leverage - np.outer(roots, roots)
+    return np.asarray(scipy.linalg.solve(room, left[fold], assume_a="sym"))
+
+
+def _solve(
+    data: _Centred, fold: npt.NDArray[np.intp] | None, ridge_alpha: float, penalties: Sequence[float]
+) -> _Solved:
+    """Return the regression with a given penalty, or the best of some."""
+    X, Y = data.X, data.Y
     n, n_inputs = X.shape
-    gram = X.T @ X if n_inputs <= n else X @ X.T
-    penalty = alpha * float(np.trace(gram)) / n_inputs
-    shifted = gram + penalty * np.eye(gram.shape[0])
-    if penalty > 0:
-        inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(shifted), np.eye(gram.shape[0]))
-    else:
-        inverse = scipy.linalg.pinvh(shifted)
-    if n_inputs <= n:
-        coef, leverage = inverse @ (X.T @ Y), np.einsum("ij,ij->i", X @ inverse, X)
-    else:
-        coef, leverage = X.T @ (inverse @ Y), np.einsum("ij,ij->i", gram, inverse)
-    return coef, alpha, X @ coef, leverage
+    tall = n_inputs <= n
+    gram = X.T @ X if tall else X @ X.T
+    unit = float(np.trace(gram)) / n_inputs
+    chosen = slice(None) if fold is None else fold
+    best: tuple[float, _Solved] | None = None
+    for penalty in penalties or [ridge_alpha * unit]:
+        root = _Root(gram, penalty)
+        coef = root.solve(X.T @ Y) if tall else X.T @ root.solve(Y)
+        # With R^T R the inverse, leverages are products of the columns of R X^T, or of R X X^T and R.
+        right = root.half(X[chosen].T if tall else gram[:, chosen])
+        left = right if tall else root.half(np.eye(n)[:, chosen])
+        leverage = np.einsum("ij,ij->j", left, right) if fold is None else left.T @ right
+        errors = _errors(data, X @ coef, leverage, fold)
+        error = float(np.sum(errors**2))
+        if best is None or error < best[0]:
+            best = error, _Solved(coef, penalty / unit if penalties and unit else ridge_alpha, errors)
+    assert best is not None
+    return best[1]
 
 
-def _best(X: Floats, Y: Floats, share: Floats) -> tuple[Floats, float, Floats, Floats]:
-    """Return coefficients, penalty, fitted values and leverages for the best penalty.
+class _Root:
+    """The inverse of a Gram matrix with a penalty on its diagonal, as R^T R."""
 
-    `share` is the leverage of each sample on the mean. Without it, the error of a fit through all samples would seem 0.
-    """
+    _root: Floats | None
+    _half: Floats
+
+    def __init__(self, gram: Floats, penalty: float) -> None:
+        if penalty > 0:
+            self._root = scipy.linalg.cholesky(gram + penalty * np.eye(gram.shape[0]), lower=True)
+            return
+        energies, axes = scipy.linalg.eigh(gram)
+        kept = energies > 1e-12 * max(float(energies[-1]), 0.0)
+        self._root, self._half = None, (axes[:, kept] / np.sqrt(energies[kept])).T
+
+    def half(self, right: Floats) -> Floats:
+        """Return R times a matrix."""
+        if self._root is None:
+            return np.asarray(self._half @ right)
+        return np.asarray(scipy.linalg.solve_triangular(self._root, right, lower=True))
+
+    def solve(self, right: Floats) -> Floats:
+        """Return the inverse times a matrix."""
+        if self._root is None:
+            return np.asarray(self._half.T @ (self._half @ right))
+        return np.asarray(scipy.linalg.cho_solve((self._root, True), right))
+
+
+def _best(data: _Centred, fold: npt.NDArray[np.intp] | None) -> _Solved:
+    """Return the regression with the best penalty."""
+    X, Y = data.X, data.Y
     n, n_inputs = X.shape
     # Take the axes of the smaller Gram matrix: few samples with many inputs are then as cheap as the opposite.
     if n_inputs <= n:
@@ -104,29 +160,16 @@ def _best(X: Floats, Y: Floats, share: Floats) -> tuple[Floats, float, Floats, F
     energies = np.maximum(energies, 0)
     unit = float(energies.sum()) / n_inputs or 1.0
     turned = X @ axes
-    products, squares = turned.T @ Y, turned**2
-    best: tuple[float, Floats, float, Floats, Floats] | None = None
+    products = turned.T @ Y
+    squares = turned**2 if fold is None else turned[fold]
+    best: tuple[float, _Solved] | None = None
     for alpha in ALPHAS:
         inverse = 1 / (energies + alpha * unit)
         solved = inverse[:, None] * products
-        fitted, leverage = turned @ solved, squares @ inverse
-        error = float(np.sum(((Y - fitted) / np.maximum(1 - leverage - share, 1e-6)[:, None]) ** 2))
+        leverage = squares @ inverse if fold is None else (squares * inverse) @ squares.T
+        errors = _errors(data, turned @ solved, leverage, fold)
+        error = float(np.sum(errors**2))
         if best is None or error < best[0]:
-            best = error, axes @ solved, float(alpha), fitted, leverage
+            best = error, _Solved(axes @ solved, float(alpha), errors)
     assert best is not None
-    return best[1:]
-
-
-def fit_sharpness(decisions: Floats, targets: Floats, weights: Floats) -> float:
-    """Return the factor for which ``softmax(factor * decisions)`` gives the targets the largest likelihood.
-
-    Targets are smoothed towards equal ones as if each class had one more sample, as Platt (1999) does: if every
-    decision is right, the best factor would otherwise be infinite.
-    """
-    n, n_classes = float(weights.sum()), targets.shape[1]
-    targets = (targets * targets.shape[0] + 1) / (targets.shape[0] + n_classes)
-
-    def loss(exponent: float) -> float:
-        return -float(np.sum(weights[:, None] * targets * log_softmax(decisions * np.exp(exponent), axis=1))) / n
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, 6.0), method="bounded").x))
+    return best[1]

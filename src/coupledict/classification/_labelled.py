@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, column_or_1d, validate_data
 
 from ..estimators.tables import feature_names
-from ..foundation.arrays import Array
+from ..foundation.arrays import Array, Floats
 from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.views import check_views, is_view_list, list_views, view_names
 
@@ -39,6 +39,8 @@ class Labelled:
         Number of the class in `classes`; 0 for samples without label.
     labelled : bool array of shape (n_samples,)
     classes : array of shape (n_classes,)
+    weights : array of shape (n_samples,)
+        Positive, with mean 1.
     names : dict
         The attributes in which an estimator keeps the numbers and names of features and views; None for names that do
         not exist.
@@ -50,6 +52,7 @@ class Labelled:
     y: npt.NDArray[np.intp]
     labelled: Mask
     classes: Array
+    weights: Floats
     names: dict[str, Any]
 
     @property
@@ -59,9 +62,14 @@ class Labelled:
 
 
 def check_labelled(
-    estimator: Any, X: Any, y: Any, unlabeled: object = None, missing: Missing | None = "error"
+    estimator: Any,
+    X: Any,
+    y: Any,
+    unlabeled: object = None,
+    missing: Missing | None = "error",
+    sample_weight: Any = None,
 ) -> Labelled:
-    """Check the input of `fit`; the estimator is not changed.
+    """Check the input of `fit`; the estimator is not changed. Samples of weight 0 are left out.
 
     `missing` says whether NaN stands for a missing entry; None if the estimator has no such parameter.
     """
@@ -80,11 +88,26 @@ def check_labelled(
     n_samples = views[0].shape[0]
     if y.shape[0] != n_samples:
         raise ValueError(f"Expected a label for each of the {n_samples} samples, got {y.shape[0]}.")
+    weights = _check_weights(sample_weight, views[0])
+    if not weights.all():
+        kept = weights > 0
+        views, y, weights = [view[kept] for view in views], y[kept], weights[kept]
+    weights = weights / weights.mean()
     present = has_views(views)
     if not present.any(axis=0).all():
         raise ValueError(f"Expected samples that have view {int(np.argmin(present.any(axis=0)))}, got none.")
     numbers, labelled, classes = _number_classes(y, unlabeled)
-    return Labelled(views, present, incomplete, numbers, labelled, classes, names)
+    return Labelled(views, present, incomplete, numbers, labelled, classes, weights, names)
+
+
+def _check_weights(sample_weight: Any, view: Array) -> Floats:
+    """Return a weight for each sample; all are 1 if none are given."""
+    if sample_weight is None:
+        return np.ones(view.shape[0])
+    weights = np.asarray(_check_sample_weight(sample_weight, view, dtype=np.float64), np.float64)
+    if np.any(weights < 0) or not weights.any():
+        raise ValueError("Expected every sample_weight to be at least 0 and one above, got none above or some below 0.")
+    return np.asarray(weights / weights.max())
 
 
 def check_entries(given: Any, views: list[Array], names: list[str], missing: Missing | None) -> bool:

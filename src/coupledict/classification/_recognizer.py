@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -12,20 +13,20 @@ from scipy.sparse import csr_array
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.ensemble import learned_tensors, read_learner, with_jobs
 from ..files.models import JSON
-from ..files.state import ModelState, check_history, make_estimator
+from ..files.state import ModelState, check_file_count, check_history, make_estimator
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice
 from ..foundation.views import ViewList
 from ._file_checks import check_dictionary
-from ._heads import MOST_SHARPNESS, Head, Route
-from ._kernel import KernelRoute
+from ._kernel import KernelHead, KernelRoute
 from ._labelled import has_views
+from ._route import Landmarks, Route, read_head, read_shares, stack_coded
 from ._scaling import Scaler
 
 Sources: TypeAlias = tuple[int, ...]
 #: How decisions are made: by a ridge regression on codes and features or on codes alone, by one with a kernel on
-#: features that are filled in where they are missing, or by the label dictionary.
-HeadKind: TypeAlias = Literal["codes+features", "codes", "kernel", "dictionary"]
+#: features that are filled in where they are missing, by the label dictionary, or by several parts together.
+HeadKind: TypeAlias = Literal["blend", "codes+features", "codes", "kernel", "dictionary"]
 
 FEATURES_GAIN = 2.0  # scale of the features beside the codes, for heads; 1 to 3 make little difference
 FIT_PARAMETERS = ("n_nonzero_coefs", "pursuit", "max_iter")  # of the learners, as they were in the fit
@@ -41,13 +42,15 @@ class Recognizer:
         One per feature view.
     learners : list of CoupledDictionaryLearning
         The dictionaries; their first views are the feature views.
-    head : {"codes+features", "codes", "kernel", "dictionary"}
+    head : {"blend", "codes+features", "codes", "kernel", "dictionary"}
     dtype : float32 or float64
         Number type of the decisions.
     routes : dict
         The way from codes to decisions, for each set of views that has one.
     kernel : KernelRoute or None
         The way from features to decisions, for samples with any views; only with ``head="kernel"``.
+    landmarks : Landmarks or None
+        Training samples that new ones are compared with; only with ``head="blend"``.
     """
 
     scalers: list[Scaler]
@@ -56,6 +59,7 @@ class Recognizer:
     dtype: np.dtype[Any]
     routes: dict[Sources, Route] = field(default_factory=dict)
     kernel: KernelRoute | None = None
+    landmarks: Landmarks | None = None
 
     @property
     def widths(self) -> list[int]:
@@ -73,19 +77,36 @@ class Recognizer:
             coded[v] = self.scalers[v].coded(view)
         return coded
 
+    @property
+    def _sees_features(self) -> bool:
+        """Whether heads on codes have features beside them."""
+        return self.head in ("blend", "codes+features")
+
     def inputs(self, sources: Sources, views: list[Array], n_jobs: int | None = None) -> Iterator[Floats]:
         """Yield, for each dictionary, the inputs of its head for samples that have these views, at least in part."""
         coded = self._coded(sources, views)
-        if self.head == "codes+features" and any(np.isnan(view).any() for view in views):
-            views = self.filled(sources, views, n_jobs)
-            views = [views[v] for v in sources]
+        views = self._whole(sources, views, n_jobs) if self._sees_features else views
         features = [self.scalers[v].features(view) * FEATURES_GAIN for v, view in zip(sources, views, strict=True)]
         for learner in self.learners:
             codes = _transform(learner, coded, n_jobs).toarray().astype(np.float64)
             if self.head != "dictionary":
                 # Atoms have norm 1 over all views and may be small in these; heads get coefficients of unit atoms.
                 codes *= np.sqrt(sum(_known_energies(learner, v, coded[v]) for v in sources))
-            yield np.hstack([codes, *features]) if self.head == "codes+features" else codes
+            yield np.hstack([codes, *features]) if self._sees_features else codes
+
+    def with_sparsity(self, n_nonzero_coefs: int, n_learners: int | None = None) -> Recognizer:
+        """Return a recognizer whose learners, or some of them, code with another number of atoms."""
+        learners = [copy.copy(learner) for learner in self.learners[:n_learners]]
+        for learner in learners:
+            learner.n_nonzero_coefs = n_nonzero_coefs
+        return replace(self, learners=learners)
+
+    def _whole(self, sources: Sources, views: list[Array], n_jobs: int | None) -> list[Array]:
+        """Return these views of samples, with missing entries filled in."""
+        if not any(np.isnan(view).any() for view in views):
+            return views
+        filled = self.filled(sources, views, n_jobs)
+        return [filled[v] for v in sources]
 
     def filled(self, sources: Sources, views: list[Array], n_jobs: int | None) -> list[Array]:
         """Return all feature views of samples, with what is missing filled in by the mean of what dictionaries say."""
@@ -109,8 +130,22 @@ class Recognizer:
             views = self.filled(sources, views, n_jobs)
         return np.hstack([scaler.features(view) for scaler, view in zip(self.scalers, views, strict=True)])
 
-    def _decide(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
-        return self.routes[sources].decide(self.inputs(sources, views, n_jobs))
+    def decide(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
+        """Return the decisions about samples that have these views, which have a route."""
+        route, scalers = self.routes[sources], self.scalers
+        found = []
+        if "codes" in route.shares:
+            own = zip(route.heads, self.inputs(sources, views, n_jobs), strict=True)
+            found.append(route.factor("codes") * np.mean([head(inputs) for head, inputs in own], axis=0))
+        if self.landmarks is not None:
+            views = self._whole(sources, views, n_jobs)
+            for part, head in (("features", route.features), ("kernel", route.kernel)):
+                if head is not None:
+                    found.append(route.factor(part) * head(self.landmarks.features(part, scalers, sources, views)))
+            if route.residuals is not None:
+                left = route.residuals.residuals(stack_coded(scalers, sources, views), n_jobs)
+                found.append(-route.factor("residuals") * left)
+        return np.asarray(sum(found[1:], start=found[0]))
 
     def scores(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, Floats]:
         """Return a decision of each class, and the sharpness of the probabilities, for each sample."""
@@ -138,13 +173,13 @@ class Recognizer:
         """Return decisions about samples that all have these views, and the sharpness of their probabilities."""
         if sources in self.routes:
             sharp = np.full((views[0].shape[0], 1), self.routes[sources].sharpness)
-            return self._decide(sources, views, n_jobs), sharp
+            return self.decide(sources, views, n_jobs), sharp
         alone = [(v, view) for v, view in zip(sources, views, strict=True) if (v,) in self.routes]
         if not alone:
             raise ValueError(
                 f"Expected views that a labelled sample had, or shared with one in fit, got views {list(sources)} only."
             )
-        decided = [self._decide((v,), [view], n_jobs) for v, view in alone]
+        decided = [self.decide((v,), [view], n_jobs) for v, view in alone]
         sharpness = float(np.mean([self.routes[v,].sharpness for v, _ in alone]))
         return np.asarray(np.mean(decided, axis=0)), np.full((len(decided[0]), 1), sharpness)
 
@@ -165,10 +200,8 @@ class Recognizer:
         routes: dict[str, JSON] = {}
         for sources, route in self.routes.items():
             name = "-".join(map(str, sources))
-            routes[name] = {"sharpness": route.sharpness, "alphas": [head.ridge_alpha for head in route.heads]}
-            for number, head in enumerate(route.heads):
-                tensors[f"head.{name}.{number}.coef"] = head.coef
-                tensors[f"head.{name}.{number}.intercept"] = head.intercept
+            own, routes[name] = route.tensors_and_facts(name)
+            tensors |= own
         if self.kernel is not None:
             tensors |= self.kernel.tensors()
         facts: dict[str, JSON] = {
@@ -179,6 +212,9 @@ class Recognizer:
             "fitted_with": {name: getattr(self.learners[0], name) for name in FIT_PARAMETERS} | {"head": self.head},
             "history": [list[JSON](learner.history_) for learner in self.learners],
         }
+        if self.landmarks is not None:
+            tensors |= self.landmarks.tensors()
+            facts["residual_coefs"] = self.landmarks.n_nonzero_coefs
         return tensors, facts
 
     @classmethod
@@ -200,34 +236,40 @@ class Recognizer:
             raise ValueError("it contradicts itself about its views")
         scalers = [Scaler.from_tensors(state.tensors, v) for v in range(n_views)]
         learners = _read_learners(state, scalers, parameters)
-        empty = cls(scalers, learners, head, np.dtype(facts["dtype"]))
+        landmarks = None
+        if head == "blend":
+            n_nonzero = check_file_count(facts["residual_coefs"], "number of atoms for residuals", least=1)
+            landmarks = Landmarks.from_tensors(state.tensors, scalers, n_classes, n_nonzero)
+        empty = cls(scalers, learners, head, np.dtype(facts["dtype"]), landmarks=landmarks)
         routes = {}
         for name, told in facts["routes"].items():
             sources = tuple(int(v) for v in name.split("-"))
             if not set(sources) <= set(range(n_views)):
                 raise ValueError(f"it has a head for views {name}, which it does not have")
-            routes[sources] = empty._read_route(state.tensors, name, told, empty._n_inputs(sources), n_classes)
+            routes[sources] = empty._read_route(state.tensors, name, sources, told, n_classes)
         kernel = KernelRoute.from_tensors(state.tensors, sum(empty.widths), n_classes) if head == "kernel" else None
-        return cls(scalers, learners, head, empty.dtype, routes, kernel)
+        return replace(empty, routes=routes, kernel=kernel)
 
-    def _n_inputs(self, sources: Sources) -> int:
-        """Return how many inputs the heads of these views have."""
-        n_features = sum(self.widths[v] for v in sources) if self.head == "codes+features" else 0
-        return int(self.learners[0].components_[0].shape[0]) + n_features
-
-    def _read_route(self, tensors: dict[str, Array], name: str, told: Any, n_inputs: int, n_classes: int) -> Route:
-        heads = []
-        for number, ridge_alpha in enumerate(told["alphas"]):
-            coef, intercept = (tensors[f"head.{name}.{number}.{part}"] for part in ("coef", "intercept"))
-            if coef.shape != (n_inputs, n_classes) or intercept.shape != (n_classes,):
-                raise ValueError(f"its head for views {name} does not fit its dictionaries")
-            heads.append(Head(coef, intercept, float(ridge_alpha)))
-        if len(heads) != len(self.learners):
+    def _read_route(self, tensors: dict[str, Array], name: str, sources: Sources, told: Any, n_classes: int) -> Route:
+        found, alphas, start = read_shares(told), told["alphas"], f"head.{name}"
+        shares = found.shares
+        n_features, n_atoms = sum(self.widths[v] for v in sources), self.learners[0].components_[0].shape[0]
+        n_heads = len(self.learners) if "codes" in shares else 0
+        if len(alphas) != n_heads + ("features" in shares):
             raise ValueError("it has not as many heads as dictionaries")
-        sharpness = float(told["sharpness"])
-        if not 0 < sharpness <= MOST_SHARPNESS:
-            raise ValueError(f"its head for views {name} has a sharpness of {sharpness}")
-        return Route(heads, sharpness)
+        shape = (n_atoms + n_features * self._sees_features, n_classes)
+        heads = [read_head(tensors, f"{start}.{number}", shape, alphas[number]) for number in range(n_heads)]
+        features, kernel, residuals = None, None, None
+        if self.landmarks is None and set(shares) != {"codes"}:
+            raise ValueError("it has parts that need landmarks, and has none")
+        if "features" in shares:
+            features = read_head(tensors, f"{start}.features", (n_features, n_classes), alphas[-1])
+        if self.landmarks is not None and "kernel" in shares:
+            own = self.landmarks.inputs("kernel", self.scalers, sources)
+            kernel = KernelHead.from_tensors(tensors, f"{start}.kernel", own, n_classes)
+        if self.landmarks is not None and "residuals" in shares:
+            residuals = self.landmarks.atoms(self.scalers, sources, n_classes)
+        return Route(1.0, heads, features, kernel, residuals).share_out(found)
 
 
 def _known_energies(learner: CoupledDictionaryLearning, v: int, coded: Array | None) -> Floats:

@@ -1,23 +1,29 @@
-"""Fitting the way from codes to classes, for each set of views: from labels, or from what other views decide."""
+"""Fitting the way from views to classes, for each set of views: from labels, or from what other views decide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from ..foundation.arrays import Floats
+from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Callback, Meter
 from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
-from ._heads import Head, Route, fit_head, fit_sharpness
-from ._kernel import KernelRoute, fit_kernel_head
-from ._label_views import indicators, view_sets
+from ._blending import fit_shares, fit_sharpness, surprise
+from ._heads import Head, fit_head
+from ._kernel import KernelRoute, choose_kernel, choose_landmarks, fit_kernel_head, spread
+from ._label_views import Numbers, indicators, view_sets
 from ._labelled import Labelled, Mask
+from ._landmarks import LandmarkFitter
 from ._recognizer import Recognizer, Sources
+from ._route import Route
+
+SPARSITIES = (4, 10, 30)  # numbers of atoms to choose from
+CHOOSING_DICTIONARIES, CHOOSING_SAMPLES = 2, 1500  # that the number of atoms is chosen with
 
 
 @dataclass(frozen=True)
@@ -30,23 +36,69 @@ class RouteFitter:
         Scalings and dictionaries; it has no routes yet.
     given : Labelled
         The samples.
+    folds : integer array of shape (n_samples,)
+        The dictionary that did not learn from a sample; -1 if all did.
     ridge_alpha : float or "auto"
     class_weight : dict, "balanced" or None
+    gains : list of lists of arrays
+        Ways to scale the features, each a list with an array per view, for ``head="blend"`` to choose from.
     n_jobs : int or None
     """
 
     recognizer: Recognizer
     given: Labelled
+    folds: Numbers
     ridge_alpha: float | Literal["auto"]
     class_weight: Mapping[Any, float] | Literal["balanced"] | None
+    gains: list[list[Floats]]
     n_jobs: int | None
 
-    def fit(self, callback: Callback | None) -> dict[Sources, Route]:
-        """Return a route for each set of views that labels reach, directly or through other views."""
+    # Complete samples that all have labels
+
+    def choose_sparsity(self) -> int:
+        """Return how many atoms per sample give samples that a dictionary did not learn from the best decisions."""
+        given, most = self.given, self.recognizer.learners[0].components_[0].shape[0]
+        rows = spread(given.y, CHOOSING_SAMPLES)
+        views, folds = [view[rows] for view in given.views], self.folds[rows]
+        targets, weights = indicators(given.y[rows], given.classes.size), self._weights()[rows]
+        everything = tuple(range(len(views)))
+        choices = sorted({min(number, most) for number in SPARSITIES})
+        found = []
+        for number in choices:
+            fewer = replace(self, recognizer=self.recognizer.with_sparsity(number, CHOOSING_DICTIONARIES))
+            _, decided, known = fewer._fit_codes(everything, views, folds, targets, weights)
+            found.append(surprise(decided[known], targets[known], weights[known]))
+        return int(choices[int(np.argmin(found))])
+
+    def fit_blend(self, callback: Callback | None) -> Recognizer:
+        """Return the recognizer with a route for each set of views, in which several parts decide together."""
+        given = self.given
+        sets = view_sets(len(given.views))
+        meter = Meter(callback, "fitting heads", len(sets))
+        targets, weights = indicators(given.y, given.classes.size), self._weights()
+        fitter = LandmarkFitter(
+            self.recognizer.scalers, given, self.folds, self.ridge_alpha, self.gains, weights, self.n_jobs
+        )
+        routes: dict[Sources, Route] = {}
+        for sources in sets:
+            views = [given.views[v] for v in sources]
+            heads, decided, known = self._fit_codes(sources, views, self.folds, targets, weights)
+            route, left_out = fitter.fit(sources)
+            decisions = {"codes": decided} | left_out
+            decisions = {part: own[known] for part, own in decisions.items()}
+            routes[sources] = replace(route, heads=heads).share_out(
+                fit_shares(decisions, targets[known], weights[known])
+            )
+            meter.advance()
+        return replace(self.recognizer, routes=routes, landmarks=fitter.landmarks)
+
+    # All others
+
+    def fit(self, callback: Callback | None) -> Recognizer:
+        """Return the recognizer with a route for each set of views that labels reach, by themselves or other views."""
         given, n_classes = self.given, self.given.classes.size
         targets = indicators(given.y, n_classes)
         targets[~given.labelled] = 0
-        weights = self._class_weights()
         routes: dict[Sources, Route] = {}
         waiting = []
         sets = view_sets(len(given.views))
@@ -56,21 +108,20 @@ class RouteFitter:
             if np.unique(given.y[rows]).size < n_classes:
                 waiting.append(sources)
                 continue
-            routes[sources] = self._fit_route(sources, rows, targets[rows], weights[given.y[rows]])
+            routes[sources] = self._fit_route(sources, rows, targets[rows])
             meter.advance()
         if not routes:
             raise ValueError("Expected views in which samples of every class are labelled, got none.")
-        taught = dict(routes)
+        taught = replace(self.recognizer, routes=dict(routes))
         for sources in waiting:
             guessed, known = self._guess(sources, taught, targets)
             if known.any():
-                likely = np.argmax(guessed[known], axis=1)
-                routes[sources] = self._fit_route(sources, known, guessed[known], weights[likely])
+                routes[sources] = self._fit_route(sources, known, guessed[known])
             meter.advance()
-        return routes
+        return replace(self.recognizer, routes=routes)
 
-    def fit_kernel(self, callback: Callback | None) -> KernelRoute:
-        """Return the route of samples with any views, fitted to all that have labels."""
+    def fit_kernel(self, callback: Callback | None) -> Recognizer:
+        """Return the recognizer with one route for samples with any views, fitted to all that have labels."""
         given = self.given
         rows = given.labelled & given.present.any(axis=1)
         y = given.y[rows]
@@ -79,48 +130,86 @@ class RouteFitter:
         meter = Meter(callback, "fitting heads", 1)
         everything = tuple(range(len(given.views)))
         inputs = self.recognizer.kernel_inputs(everything, [view[rows] for view in given.views], self.n_jobs)
-        targets, weights = indicators(y, given.classes.size), self._class_weights()[y]
-        head, left_out = fit_kernel_head(inputs, targets, weights, self.ridge_alpha, y)
+        targets, weights = indicators(y, given.classes.size), self._weights()[rows]
+        _, factor, penalty = choose_kernel([inputs], targets, weights, y)
+        head, left_out = fit_kernel_head(
+            inputs,
+            targets,
+            weights,
+            None if self.ridge_alpha == "auto" else self.ridge_alpha,
+            choose_landmarks(y),
+            factor,
+            penalty,
+        )
         meter.advance()
-        return KernelRoute(head, fit_sharpness(left_out, targets, weights))
+        return replace(self.recognizer, kernel=KernelRoute(head, fit_sharpness(left_out, targets, weights)))
 
-    def _class_weights(self) -> Floats:
+    def _weights(self) -> Floats:
+        """Return the weight of each sample, that of its class included; their mean is 1, as penalties expect."""
+        weights = self.given.weights * self._class_factors()[self.given.y]
+        return np.asarray(weights / weights.mean())
+
+    def _class_factors(self) -> Floats:
         given = self.given
         if self.class_weight is None:
             return np.ones(given.classes.size)
-        known = given.classes[given.y[given.labelled]]
-        weights = compute_class_weight(self.class_weight, classes=given.classes, y=known)
-        return np.asarray(weights.astype(np.float64))
+        known, weights = given.classes[given.y[given.labelled]], given.weights[given.labelled]
+        found = compute_class_weight(self.class_weight, classes=given.classes, y=known, sample_weight=weights)
+        return np.asarray(found.astype(np.float64))
 
-    def _guess(self, sources: Sources, taught: dict[Sources, Route], targets: Floats) -> tuple[Floats, Mask]:
+    def _guess(self, sources: Sources, taught: Recognizer, targets: Floats) -> tuple[Floats, Mask]:
         """Return targets for samples that have these views, from labels or other views, and which samples have one."""
         given = self.given
         guessed, known = targets.copy(), given.labelled & given.present[:, sources].all(axis=1)
-        for teacher in sorted(taught, key=len, reverse=True):
+        for teacher in sorted(taught.routes, key=len, reverse=True):
             rows = given.present[:, [*sources, *teacher]].all(axis=1) & ~known
             if rows.any():
-                views = [given.views[v][rows] for v in teacher]
-                guessed[rows] = taught[teacher].decide(self.recognizer.inputs(teacher, views, self.n_jobs))
+                guessed[rows] = taught.decide(teacher, [given.views[v][rows] for v in teacher], self.n_jobs)
                 known |= rows
         return guessed, known
 
-    def _fit_route(self, sources: Sources, rows: Mask, targets: Floats, weights: Floats) -> Route:
+    def _fit_route(self, sources: Sources, rows: Mask, targets: Floats) -> Route:
         views = [self.given.views[v] if rows.all() else self.given.views[v][rows] for v in sources]
-        likely = indicators(np.argmax(targets, axis=1), targets.shape[1])
+        likely = np.argmax(targets, axis=1)
+        weights = self.given.weights[rows] * self._class_factors()[likely]
+        heads, decided, known = self._fit_codes(sources, views, self.folds[rows], targets, weights)
+        right = indicators(likely, targets.shape[1])
+        return Route(fit_sharpness(decided[known], right[known], weights[known]), heads)
+
+    # Codes
+
+    def _fit_codes(
+        self, sources: Sources, views: list[Array], folds: Numbers, targets: Floats, weights: Floats
+    ) -> tuple[list[Head], Floats, Mask]:
+        """Return a head for each dictionary, decisions about samples that it did not see, and which samples have one.
+
+        If every dictionary saw every sample, decisions are means of those of heads that did not see them.
+        """
         inputs = self.recognizer.inputs(sources, views, self.n_jobs)
+        left_out = [np.flatnonzero(folds == number) for number in range(len(self.recognizer.learners))]
         if self.recognizer.head == "dictionary":
             heads = self._label_dictionaries()
-            return Route(heads, fit_sharpness(Route(heads, 1.0).decide(inputs), likely, weights))
-        first, *others = inputs
-        fitted = [fit_head(first, targets, weights, self.ridge_alpha)]
-        # Dictionaries of one kind need about the same penalty, and a head with a given penalty is fitted much faster.
-        fitted += in_order(
-            lambda own: fit_head(own, targets, weights, fitted[0][0].ridge_alpha),
-            others,
-            max(1, min(count_jobs(self.n_jobs), len(others))),
-        )
-        decided = np.mean([left_out for _, left_out in fitted], axis=0)
-        return Route([head for head, _ in fitted], fit_sharpness(decided, likely, weights))
+            everyone = [head(own) for head, own in zip(heads, inputs, strict=True)]
+            parts = [own[rows] for own, rows in zip(everyone, left_out, strict=True)]
+        else:
+            fold = [rows if rows.size else None for rows in left_out]
+            first = fit_head(next(inputs), targets, weights, self.ridge_alpha, fold[0])
+            # Dictionaries of one kind need about the same penalty, and a head with a given penalty is fitted faster.
+            others = in_order(
+                lambda task: fit_head(task[1], targets, weights, first[0].ridge_alpha, fold[task[0]]),
+                enumerate(inputs, 1),
+                max(1, min(count_jobs(self.n_jobs), len(fold) - 1)),
+            )
+            fitted = [first, *others]
+            heads, parts = [head for head, _ in fitted], [own for _, own in fitted]
+            everyone = parts
+        known = np.isin(folds, np.arange(len(heads)))
+        if not known.any():
+            return heads, np.asarray(np.mean(everyone, axis=0)), ~known
+        decided = np.zeros_like(targets)
+        for own, rows in zip(parts, left_out, strict=True):
+            decided[rows] = own if rows.size else 0.0
+        return heads, decided, known
 
     def _label_dictionaries(self) -> list[Head]:
         """Return the learned label dictionaries as heads; their view comes after the feature views."""

@@ -52,10 +52,10 @@ class Scaler:
     energies: Floats
 
     @classmethod
-    def of(cls, X: Array, preprocess: str | None) -> Scaler:
-        """Learn the preprocessing from samples; NaN is left out."""
+    def of(cls, X: Array, preprocess: str | None, weights: Floats | None = None) -> Scaler:
+        """Learn the preprocessing from samples, which may have weights; NaN is left out."""
         n_features = X.shape[1]
-        center, spread = _moments(X)
+        center, spread = _moments(X, weights)
         largest = float(spread.max(initial=0.0))
         # Features that are constant up to rounding do not count.
         alive = spread > 1e-10 * np.maximum(np.abs(center), largest)
@@ -183,21 +183,21 @@ def _inverse(value: float) -> float:
     return 1 / value if value > 0 else 1.0
 
 
-def _moments(X: Array) -> tuple[Floats, Floats]:
+def _moments(X: Array, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each feature; numbers too large to be squared are scaled down first.
 
     NaN is left out; a feature without any number has mean and deviation 0.
     """
     missing = np.isnan(X)
     if missing.any():
-        counts = np.maximum(np.count_nonzero(~missing, axis=0), 1)
         X = np.where(missing, 0, X)
-    else:
-        counts = np.full(X.shape[1], max(X.shape[0], 1))
+    shares: Floats | float = 1.0 if weights is None or np.ptp(weights) == 0 else weights[:, None]
+    counts = np.sum(~missing * shares, axis=0)
+    counts = np.where(counts > 0, counts, 1)
     top = float(np.max(np.abs(X), initial=0.0))
     scale = top if top > 1e100 else 1.0
     small = np.ascontiguousarray(X, np.float64) / scale  # sums do not depend on the order in memory
-    center = np.asarray(small.sum(axis=0) / counts)
+    center = np.asarray((small * shares).sum(axis=0) / counts)
     small -= center
     small[missing] = 0
-    return center * scale, np.asarray(np.sqrt(np.sum(small**2, axis=0) / counts)) * scale
+    return center * scale, np.asarray(np.sqrt(np.sum(small**2 * shares, axis=0) / counts)) * scale
