@@ -117,6 +117,7 @@ class Trial:
     n_used: int
     _coordinates: dict[tuple[int, Kind], Floats] = field(default_factory=dict)
     _parts: dict[tuple[int, int, Kind], tuple[Floats, Floats, Floats]] = field(default_factory=dict)
+    _scores: dict[tuple[Choice, bool], Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folds = list(split([len(view) for view in self.views], self.paired, self.n_folds, self.n_used))
@@ -250,14 +251,16 @@ class Trial:
 
     def quick_scores(self, choice: Choice, *, direct: bool = False) -> Floats:
         """Return the scores of a choice by the kernel alone, or by the direct comparison alone."""
-        found = []
-        for number in range(len(self.folds)):
-            if direct:
-                tables = self.direct(number, choice)
-            else:
-                tables = self.tables(number, choice, self.by_kernel(number, choice))
-            found.append(self.scores(number, tables))
-        return np.concatenate(found)
+        if (choice, direct) not in self._scores:
+            found = []
+            for number in range(len(self.folds)):
+                if direct:
+                    tables = self.direct(number, choice)
+                else:
+                    tables = self.tables(number, choice, self.by_kernel(number, choice))
+                found.append(self.scores(number, tables))
+            self._scores[choice, direct] = np.concatenate(found)
+        return self._scores[choice, direct]
 
 
 def unit(table: Floats) -> Floats:
@@ -384,17 +387,10 @@ def choose_kinds(quick: Trial, choice: Choice, wanted: Wanted, *, direct: bool) 
     def with_kinds(base: Choice, places: Sequence[int], kind: Kind) -> Choice:
         return replace(base, kinds=tuple(kind if v in places else old for v, old in enumerate(base.kinds)))
 
-    known: dict[Choice, Floats] = {choice: quick.quick_scores(choice)}
-    if direct:
-        scores = quick.quick_scores(choice, direct=True)
-        direct = scores.mean() > known[choice].mean()
-        known = {choice: scores} if direct else known
+    direct = direct and quick.quick_scores(choice, direct=True).mean() > quick.quick_scores(choice).mean()
 
     def scored(candidates: Iterable[Choice]) -> Iterator[tuple[Choice, Floats]]:
-        for one in candidates:
-            if one not in known:
-                known[one] = quick.quick_scores(one, direct=direct)
-            yield one, known[one]
+        return ((one, quick.quick_scores(one, direct=direct)) for one in candidates)
 
     choice = better(scored(with_kinds(choice, open_views, kind) for kind in KINDS))
     for v in open_views if len(open_views) > 1 else []:

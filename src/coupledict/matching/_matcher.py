@@ -138,7 +138,7 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
     -----
     Validation uses samples that have every view: up to 600 in three or four folds for some thirty trials with the
     kernel alone, which cost a second or two for two views, and up to 2000 for up to twelve dictionaries, which show
-    what weight the kernel gets. All in all a fit takes about twice as long as one where `preprocess`,
+    what weight the kernel gets. All in all a fit takes two to three times as long as one where `preprocess`,
     `whiten_shrinkage`, `kernel_weight`, `direct_weight` and `compare` are given. With fewer than 16 samples nothing is
     tried. A setting changes only where scores of the same samples improve by more than their standard error. The folds
     do not depend on `random_state`: the same samples lead to the same choice.
