@@ -32,7 +32,19 @@ class Figures:
         rows = []
         for method in self.methods:
             values = {name: self.of(name, method, key) for name in self.problems}
+            if all(value is None for value in values.values()):
+                continue
             rows.append([method.name, *("-" if v is None else write(v, name) for name, v in values.items())])
+        return rows
+
+    def choices(self) -> list[list[str]]:
+        """Return what our methods chose by themselves in the first split."""
+        rows = []
+        for method in self.methods:
+            for name in self.problems:
+                found = self.record.find(name, self.problems[name], method, 0) if method.own else None
+                if found is not None:
+                    rows.append([method.name, name, ", ".join(f"{k} {v}" for k, v in found.get("chosen", {}).items())])
         return rows
 
     def ranks(self) -> dict[str, float]:
@@ -69,6 +81,8 @@ class Figures:
                 gain = 100 * (theirs - base)
                 verdicts.append(0 if abs(gain.mean()) <= gain.std() else int(np.sign(gain.mean())))
                 cells.append(f"{gain.mean():+.1f} +- {gain.std():.1f}")
+            if not verdicts:
+                continue
             counts = "/".join(str(verdicts.count(verdict)) for verdict in (1, 0, -1))
             rows.append([method.name, *cells, counts])
         return rows
@@ -91,6 +105,8 @@ def print_report(figures: Figures) -> None:
     )
     print("above, within, below the spread")
     print(table([*headers, "won/tied/lost"], figures.against_reference()))
+    print("\nWhat was chosen in the first split")
+    print(table(["", "data set", "chosen"], figures.choices(), left=3))
     print("\nBrier score, 0 to 2")
     print(table(headers, figures.cells("brier", lambda values, _: f"{values.mean():.3f}")))
     print("\nLog loss")

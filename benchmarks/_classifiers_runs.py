@@ -22,6 +22,7 @@ from coupledict.experiments.machine import limit_threads
 
 TEST_SHARE, FIRST_SEED = 0.3, 3000
 SMALLEST = float(np.finfo(float).eps)  # a probability below it counts as this in the log loss
+CHOSEN = ("n_components", "n_nonzero_coefs", "coding", "preprocess", "head_shares")
 
 Outcome = dict[str, Any]
 
@@ -60,6 +61,20 @@ def score_probabilities(shares: Array, y: Array) -> Outcome:
     return {"brier": float(brier), "log_loss": float(-np.mean(np.log(likelihood)))}
 
 
+def chosen(classifier: Any) -> dict[str, str]:
+    """Return the settings that a search found, or that one of our classifiers chose by itself."""
+    if hasattr(classifier, "best_params_"):
+        return {name: str(value) for name, value in classifier.best_params_.items()}
+    values = {name: getattr(classifier, f"{name}_", None) for name in CHOSEN}
+    written = {name: value for name, value in values.items() if value is not None}
+    return {
+        name: " ".join(f"{part} {share:.2f}" for part, share in value.items())
+        if isinstance(value, dict)
+        else str(value)
+        for name, value in written.items()
+    }
+
+
 def run_split(problem: Problem, method: Method, split: int) -> Outcome:
     """Fit to the training part of a split and score the test part."""
     rows = np.arange(len(problem.y))
@@ -74,8 +89,7 @@ def run_split(problem: Problem, method: Method, split: int) -> Outcome:
     predicted, predicting = timed(lambda: classifier.predict(new))
     truth = problem.y[test]
     outcome: Outcome = {"accuracy": float(np.mean(predicted == truth)), "fit": fitting, "predict": predicting}
-    if hasattr(classifier, "best_params_"):
-        outcome["chosen"] = {name: str(value) for name, value in classifier.best_params_.items()}
+    outcome["chosen"] = chosen(classifier)
     if method.calibrated:
         classifier = calibrate(classifier, X, y)
     if hasattr(classifier, "predict_proba"):
