@@ -73,7 +73,7 @@ def lit_surfaces(n_classes: int = 30, n_train: int = 24, side: int = 40, n_featu
 
         def smooth(sigma: float) -> Array:
             field = ndimage.gaussian_filter(rng.standard_normal((side, side)), sigma)
-            return field / field.std()
+            return np.asarray(field / field.std())
 
         common = 3 * smooth(side / 6)
         lamps = rng.standard_normal((64, 3)) * [1.6, 1.2, 0.3] + [0, 0, 0.6]
@@ -226,8 +226,9 @@ def textures(n_train: int = 1200, side: int = 16) -> Any:
         from skimage import color, data
 
         rng = np.random.default_rng(seed)
-        pictures = [data.brick(), data.grass(), data.gravel(), data.coins(), color.rgb2gray(data.coffee()) * 255]
-        pictures += [data.moon(), data.page()]
+        shown: Any = data
+        pictures = [shown.brick(), shown.grass(), shown.gravel(), shown.coins(), shown.moon(), shown.page()]
+        pictures.append(color.rgb2gray(shown.coffee()) * 255)
 
         def cut(n: int, half: int) -> tuple[Array, Array]:
             y = rng.integers(len(pictures), size=n)
@@ -237,7 +238,7 @@ def textures(n_train: int = 1200, side: int = 16) -> Any:
                 middle = picture.shape[1] // 2
                 part = picture[:, :middle] if half == 0 else picture[:, middle:]
                 row, column = (rng.integers(size - side) for size in part.shape)
-                patch = np.rot90(part[row : row + side, column : column + side], rng.integers(4))
+                patch = np.rot90(part[row : row + side, column : column + side], int(rng.integers(4)))
                 X[i] = patch * rng.uniform(0.5, 1.5)
             return X.reshape(n, -1), y
 

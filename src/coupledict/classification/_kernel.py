@@ -19,7 +19,7 @@ MOST_LANDMARKS = 1500  # of more samples; of 5,000 made ones, 1,000 are a point 
 MOST_CHOOSING = 600  # samples by which width and penalty of the kernel are chosen
 ROWS = 4096
 JITTER = 1e-8  # added to the kernel matrix of landmarks, which may be alike
-FACTORS = (0.15, 0.5, 1.5, 5.0)  # rates to choose from, relative to 1 / median squared distance
+FACTORS, FURTHER = (0.5, 1.5), (0.15, 5.0)  # rates to choose from, relative to 1 / median squared distance
 PENALTIES = 10.0 ** np.arange(-5.0, 2.1, 0.5)
 SMALLER = (1.0, 10**-0.5)  # more samples need smaller penalties than those that choose
 
@@ -133,21 +133,23 @@ def _median(distances: Floats) -> float:
 def choose_kernel(inputs: list[Floats], targets: Floats, weights: Floats, y: Numbers) -> tuple[int, float, float]:
     """Return which of several ways to scale the features is best, the factor of the rate, and the penalty.
 
-    All are chosen by the leave-one-out errors of some samples, up to `MOST_CHOOSING`.
+    All are chosen by the leave-one-out errors of some samples, up to `MOST_CHOOSING`; the way by usual rates, and then
+    the rate.
     """
     chosen = spread(y, MOST_CHOOSING)
     roots = np.sqrt(weights[chosen])[:, None]
     Y = (targets[chosen] - np.average(targets[chosen], axis=0, weights=weights[chosen])) * roots
-    best = (np.inf, 0, 1.0, 1.0)
     with one_blas_thread():
-        for number, features in enumerate(inputs):
-            distances = squared_distances(features[chosen], features[chosen])
-            median = _median(distances)
-            for factor in FACTORS:
-                kernel = np.exp(-factor / median * distances)
-                error, penalty = _least_error((kernel + kernel.mean()) * roots * roots.T, Y)
-                if error < best[0]:
-                    best = error, number, factor, penalty
+        distances = [squared_distances(features[chosen], features[chosen]) for features in inputs]
+        medians = [_median(own) for own in distances]
+
+        def attempt(number: int, factor: float) -> tuple[float, int, float, float]:
+            kernel = np.exp(-factor / medians[number] * distances[number])
+            error, penalty = _least_error((kernel + kernel.mean()) * roots * roots.T, Y)
+            return error, number, factor, penalty
+
+        best = min(attempt(number, factor) for number in range(len(inputs)) for factor in FACTORS)
+        best = min(best, *(attempt(best[1], factor) for factor in FURTHER))
     return best[1:]
 
 
