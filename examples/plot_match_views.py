@@ -40,11 +40,13 @@ print(f"by chance: first for {1 / len(held):.1%}, among the first ten for {10 / 
 # %%
 # What is found
 # -------------
-# Green is the very partner, blue another digit of the same kind, red one of another kind.
+# Green is the very partner, blue another digit of the same kind, red one of another kind. The right halves are prepared
+# once, and could then be searched many times.
 
 N_BEST, SHOWN = 6, (3, 12, 27, 41, 58, 77)
 
-best = plain.match(*test, n_matches=N_BEST)
+gallery = plain.index(test[1])
+best = gallery.match(test[0], n_matches=N_BEST)
 predicted = plain.predict([test[0], None], view=1)
 titles = ["left half", "the truth", "predicted", *(f"match {i + 1}" for i in range(N_BEST))]
 figure, axes = plt.subplots(len(SHOWN), len(titles), figsize=(11, 7.6), layout="constrained")

@@ -110,6 +110,14 @@ def test_views_of_different_samples(rng):
     assert model.score(Xs, [y0, y1]) > 0.8
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_classes_of_single_samples(rng, paired):
+    Xs = surface(rng, 40)
+    y = np.r_[np.arange(37) % 2, 2, 3, 4]
+    model = make(semi_coupled=not paired).fit(Xs, y if paired else [y, y])
+    assert np.isfinite(model.similarity(*Xs)).all()
+
+
 def test_a_chosen_matcher_is_saved(rng, tmp_path):
     A = rng.standard_normal((60, 40))
     Xs = [lit(rng, A), A + 0.5 * rng.standard_normal((60, 40))]

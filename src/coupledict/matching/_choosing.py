@@ -191,13 +191,19 @@ class Trial:
     def by_members(self, number: int, choice: Choice, learn: LearnMembers) -> Predicted:
         """Return what dictionaries predict for the samples to match."""
         sides = [self.whitened(number, v, choice) for v in range(len(self.views))]
-        members = learn([train for train, _ in sides], self.hot_of(number), N_DICTIONARIES[len(self.folds)])
+        hot, known = self.hot_of(number), np.empty(0, bool)
+        if hot is not None:  # dictionaries know nothing of classes that a view has no sample of to learn from
+            known = np.logical_and.reduce([own.any(axis=0) for own in hot])
+            hot = [own[:, known] for own in hot]
+        members = learn([train for train, _ in sides], hot, N_DICTIONARIES[len(self.folds)])
         found: Predicted = {}
         for s, (_, test) in enumerate(sides):
             others = [t for pair in self.directions for t in pair if s in pair and t != s]
-            for target in others if self.hot is None else [LABELS]:
-                told = [member.predict({s: test}, target, None) for member in members]
-                found[s, target] = np.mean(told, axis=0)
+            for target in others if hot is None else [LABELS]:
+                told = np.mean([member.predict({s: test}, target, None) for member in members], axis=0)
+                if hot is not None:
+                    told = np.where(known, told[:, np.cumsum(known) - 1], 0.0)
+                found[s, target] = told
         return found
 
     def direct(self, number: int, choice: Choice) -> dict[Pair, Floats]:
