@@ -14,6 +14,7 @@ from ..foundation.arrays import Floats
 from ..parallel.blas import one_blas_thread
 
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
+MOST_STRETCH = 100.0
 LEAST_ROOM = 1e-6  # of what a sample leaves to the others; with less it alone decides about itself
 
 
@@ -54,13 +55,17 @@ def fit_head(
     ridge_alpha: float | Literal["auto"],
     fold: npt.NDArray[np.intp] | None = None,
     penalties: Sequence[float] = (),
+    *,
+    stretched: bool = False,
 ) -> tuple[Head, Floats]:
     """Return the weighted ridge regression of targets on inputs, and decisions about samples left out of it.
 
     Decisions are those about each sample when it alone is left out, or, with `fold`, those about the samples of the
     fold when the whole fold is left out. The hat matrix gives both without further fits. The intercept is not
-    penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest squared error of the
-    samples left out. If there are `penalties`, which are not relative to the inputs, the best of these is taken.
+    penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest :func:`misfit` of the
+    samples left out. If there are `penalties`, which are not relative to the inputs, the best of these is taken. Where
+    the penalty is chosen, or with `stretched`, coefficients are then multiplied by the number that makes decisions
+    nearest to the targets.
     """
     total = float(weights.sum())
     roots = np.sqrt(weights)[:, None]
@@ -72,14 +77,36 @@ def fit_head(
             solved = _best(data, fold)
         else:
             solved = _solve(data, fold, 0.0 if isinstance(ridge_alpha, str) else ridge_alpha, penalties)
-        coef = np.ascontiguousarray(solved.coef)  # as it comes from a file, where products are the same to the last bit
-        head = Head(coef, mean - center @ coef, float(solved.ridge_alpha))
         chosen = slice(None) if fold is None else fold
+        coef, errors = solved.coef, solved.errors
+        if stretched or penalties or isinstance(ridge_alpha, str):
+            factor = stretch(errors, data.Y[chosen])
+            coef, errors = factor * coef, data.Y[chosen] - factor * (data.Y[chosen] - errors)
+        coef = np.ascontiguousarray(coef)  # as it comes from a file, where products are the same to the last bit
+        head = Head(coef, mean - center @ coef, float(solved.ridge_alpha))
         decided = targets[chosen].astype(np.float64)
         positive = weights[chosen] > 0
-        decided[positive] -= solved.errors[positive] / roots[chosen][positive]
+        decided[positive] -= errors[positive] / roots[chosen][positive]
         decided[~positive] = head(inputs[chosen][~positive])
     return head, decided
+
+
+def misfit(errors: Floats, targets: Floats) -> float:
+    """Return how badly decisions, whose errors these are, follow centred targets, whatever their size: 0 to 2.
+
+    A large penalty makes decisions small, and their squared errors large; but only ratios of decisions tell classes.
+    """
+    decided = targets - errors
+    size = float(np.sum(targets**2) * np.sum(decided**2))
+    product = float(np.sum(targets * decided))
+    return 1 - product * abs(product) / size if size > 0 else 1.0
+
+
+def stretch(errors: Floats, targets: Floats) -> float:
+    """Return the factor that brings decisions, whose errors these are, nearest to centred targets; 1 if none helps."""
+    decided = targets - errors
+    product, size = float(np.sum(targets * decided)), float(np.sum(decided**2))
+    return min(product / size, MOST_STRETCH) if product > 0 else 1.0
 
 
 def _errors(data: _Centred, fitted: Floats, leverage: Floats, fold: npt.NDArray[np.intp] | None) -> Floats:
@@ -111,7 +138,7 @@ def _solve(
         left = right if tall else root.half(np.eye(n)[:, chosen])
         leverage = np.einsum("ij,ij->j", left, right) if fold is None else left.T @ right
         errors = _errors(data, X @ coef, leverage, fold)
-        error = float(np.sum(errors**2))
+        error = misfit(errors, Y[chosen])
         if best is None or error < best[0]:
             best = error, _Solved(coef, penalty / unit if penalties and unit else ridge_alpha, errors)
     assert best is not None
@@ -168,7 +195,7 @@ def _best(data: _Centred, fold: npt.NDArray[np.intp] | None) -> _Solved:
         solved = inverse[:, None] * products
         leverage = squares @ inverse if fold is None else (squares * inverse) @ squares.T
         errors = _errors(data, turned @ solved, leverage, fold)
-        error = float(np.sum(errors**2))
+        error = misfit(errors, Y if fold is None else Y[fold])
         if best is None or error < best[0]:
             best = error, _Solved(axes @ solved, float(alpha), errors)
     assert best is not None

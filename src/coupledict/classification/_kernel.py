@@ -11,7 +11,7 @@ import scipy.linalg
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 from ._blending import MOST_SHARPNESS
-from ._heads import fit_head
+from ._heads import fit_head, misfit, stretch
 from ._label_views import Numbers
 
 MOST_EXACT = 2000  # samples that are all landmarks
@@ -161,7 +161,7 @@ def _least_error(kernel: Floats, Y: Floats) -> tuple[float, float]:
     errors = []
     for penalty in PENALTIES:
         inverse = 1 / (energies + penalty)
-        errors.append(float(np.sum((axes @ (inverse[:, None] * products) / (squares @ inverse)[:, None]) ** 2)))
+        errors.append(misfit(axes @ (inverse[:, None] * products) / (squares @ inverse)[:, None], Y))
     least = int(np.argmin(errors))
     return errors[least], float(PENALTIES[least])
 
@@ -209,10 +209,12 @@ def _exact(
     """Return coefficients, intercept, relative penalty and decisions left out, with every sample as a landmark.
 
     With ``A = kernel + penalty / weights``, coefficients are ``A^-1 (targets - intercept)`` and sum to 0, which makes
-    the intercept free; their ratio to the diagonal of the inverse is the error of a sample left out.
+    the intercept free; their ratio to the diagonal of the inverse is the error of a sample left out. Where the penalty
+    is chosen, decisions are stretched as :func:`fit_head` does.
     """
     share = weights / weights.sum()
-    middle = kernel @ share
+    middle, mean, roots = kernel @ share, share @ targets, np.sqrt(weights)[:, None]
+    centred = roots * (targets - mean)
     unit = float(weights @ (np.diag(kernel) - 2 * middle + share @ middle)) / len(kernel) or 1.0
     best: tuple[float, Floats, Floats, float, Floats] | None = None
     for penalty in penalties if ridge_alpha is None else [ridge_alpha * unit]:
@@ -221,9 +223,11 @@ def _exact(
         intercept = sums @ targets / sums.sum()
         coef = inverse @ targets - np.outer(sums, intercept)
         errors = coef / np.maximum(np.diag(inverse) - sums**2 / sums.sum(), 1e-300)[:, None]
-        error = float(np.sum(weights[:, None] * errors**2))
+        error = misfit(roots * errors, centred)
         if best is None or error < best[0]:
-            best = error, coef, intercept, penalty / unit, targets - errors
+            factor = stretch(roots * errors, centred) if ridge_alpha is None else 1.0
+            decided = mean + factor * (targets - errors - mean)
+            best = error, factor * coef, mean + factor * (intercept - mean), penalty / unit, decided
     assert best is not None
     return best[1:]
 

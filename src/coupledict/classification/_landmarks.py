@@ -8,7 +8,7 @@ import numpy as np
 
 from ..foundation.arrays import Floats
 from ._class_residuals import N_NONZERO_COEFS, order_by_class
-from ._heads import Head, fit_head
+from ._heads import Head, fit_head, misfit
 from ._kernel import choose_kernel, choose_landmarks, fit_kernel_head
 from ._label_views import Numbers, indicators
 from ._labelled import Labelled
@@ -67,8 +67,9 @@ class LandmarkFitter:
         return fit_head(inputs, self._targets, self._weights, self._ridge_alpha)
 
     def _linear_error(self, inputs: Floats) -> float:
-        left = self._fit_linear(inputs)[1] - self._targets
-        return float(np.sum(self._weights[:, None] * left**2))
+        roots = np.sqrt(self._weights)[:, None]
+        centred = self._targets - np.average(self._targets, axis=0, weights=self._weights)
+        return misfit(roots * (self._targets - self._fit_linear(inputs)[1]), roots * centred)
 
     def fit(self, sources: tuple[int, ...]) -> tuple[Route, dict[str, Floats]]:
         """Return a route with these parts, and the decisions of each about samples that it did not see."""

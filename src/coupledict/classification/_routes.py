@@ -192,11 +192,13 @@ class RouteFitter:
             everyone = [head(own) for head, own in zip(heads, inputs, strict=True)]
             parts = [own[rows] for own, rows in zip(everyone, left_out, strict=True)]
         else:
-            fold = [rows if rows.size else None for rows in left_out]
+            fold, chooses = [rows if rows.size else None for rows in left_out], self.ridge_alpha == "auto"
             first = fit_head(next(inputs), targets, weights, self.ridge_alpha, fold[0])
             # Dictionaries of one kind need about the same penalty, and a head with a given penalty is fitted faster.
             others = in_order(
-                lambda task: fit_head(task[1], targets, weights, first[0].ridge_alpha, fold[task[0]]),
+                lambda task: fit_head(
+                    task[1], targets, weights, first[0].ridge_alpha, fold[task[0]], stretched=chooses
+                ),
                 enumerate(inputs, 1),
                 max(1, min(count_jobs(self.n_jobs), len(fold) - 1)),
             )
