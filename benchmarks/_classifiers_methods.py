@@ -128,8 +128,8 @@ def discriminative(problem: Problem) -> Any:
     return search(classifier, choices, scalings=DICTLEARN_SCALINGS, cv=HELD_OUT)
 
 
-def as_it_comes(make: Callable[..., Any], _: Problem) -> Any:
-    return make(n_jobs=1, random_state=0)
+def own(make: Callable[..., Any], _: Problem, **settings: Any) -> Any:
+    return make(n_jobs=1, random_state=0, **settings)
 
 
 METHODS = (
@@ -141,9 +141,13 @@ METHODS = (
     Method("logistic regression", logistic),
     Method("DPL, dictlearn", pairs),
     Method("D-KSVD, dictlearn", discriminative),
-    Method("SparseRepresentationClassifier()", partial(as_it_comes, SparseRepresentationClassifier), own=True),
-    Method("CoupledClassifier()", partial(as_it_comes, CoupledClassifier), own=True),
-    Method("the same, six views", partial(as_it_comes, CoupledClassifier), own=True, ranked=False, views=True),
+    Method("SparseRepresentationClassifier()", partial(own, SparseRepresentationClassifier), own=True),
+    Method("CoupledClassifier()", partial(own, CoupledClassifier), own=True),
+    Method("the same, six views", partial(own, CoupledClassifier), own=True, ranked=False, views=True),
+    *(
+        Method(f"the same, head={head!r}", partial(own, CoupledClassifier, head=head), own=True, ranked=False)
+        for head in ("codes+features", "kernel")
+    ),
 )
 
 
