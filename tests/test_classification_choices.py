@@ -429,6 +429,7 @@ def test_blends_that_contradict_themselves(saved, tmp_path):
     refused(path, tensors | {"landmark_classes": tensors["landmark_classes"][::-1].copy()}, metadata)
     refused(path, tensors | {"landmark_classes": tensors["landmark_classes"] + 9}, metadata)
     refused(path, tensors | {"landmarks.0": 1e190 * tensors["landmarks.0"]}, metadata)
+    refused(path, tensors | {"scaling.kernel.0": 1e190 * tensors["scaling.kernel.0"]}, metadata)
     refused(path, tensors | {"scaling.kernel.0": tensors["scaling.kernel.0"][1:]}, metadata)
     for lost in ("landmarks.0", "landmark_classes", "scaling.features.0"):
         refused(path, {name: array for name, array in tensors.items() if name != lost}, metadata)

@@ -24,8 +24,8 @@ WEIGHTED = {
 @parametrize_with_checks(
     [
         SparseRepresentationClassifier(),
-        SparseRepresentationClassifier("learned", n_components=5),
-        SparseRepresentationClassifier(n_components=10, n_nonzero_coefs=1, coding="class"),
+        SparseRepresentationClassifier("learned", n_components=5, n_nonzero_coefs=4, preprocess="common"),
+        SparseRepresentationClassifier(n_components=10, n_nonzero_coefs=1, coding="class", preprocess="common"),
     ],
     expected_failed_checks=lambda estimator: WEIGHTED,
 )

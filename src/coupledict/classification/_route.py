@@ -88,9 +88,10 @@ class Landmarks:
             raise ValueError("its scaling does not fit its features")
         landmarks = cls(views, classes.astype(np.intp), gains, n_nonzero_coefs)
         everything = tuple(range(n_views))
-        for seen in (landmarks.inputs("kernel", scalers, everything), stack_coded(scalers, everything, views)):
-            if not np.abs(seen).max() <= MOST_LANDMARK:
-                raise ValueError("its landmarks do not fit its scaling")
+        with np.errstate(all="ignore"):
+            for seen in (landmarks.inputs("kernel", scalers, everything), stack_coded(scalers, everything, views)):
+                if not np.abs(seen).max() <= MOST_LANDMARK:
+                    raise ValueError("its landmarks do not fit its scaling")
         return landmarks
 
 
