@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import inspect
 import os
 
@@ -44,12 +45,26 @@ def assert_same(one, other):
         np.testing.assert_equal(other.get_params()[name], value)
     for name, value in vars(one).items():
         parts = value if isinstance(value, list) else [value]
+        if isinstance(value, dict) and all(map(dataclasses.is_dataclass, value.values())):
+            for key, part in value.items():
+                assert_same_parts(part, getattr(other, name)[key])
+            continue
         if name.startswith("_") or not name.endswith("_") or any(hasattr(part, "get_params") for part in parts):
             continue  # what is made of learners shows in what it does
         found = getattr(other, name)
         np.testing.assert_equal(found, value)
         for mine, theirs in zip(parts, found if isinstance(found, list) else [found], strict=True):
             assert getattr(mine, "dtype", None) == getattr(theirs, "dtype", None), name
+
+
+def assert_same_parts(one, other):
+    for field in dataclasses.fields(one):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if dataclasses.is_dataclass(mine):
+            assert_same_parts(mine, theirs)
+        elif not isinstance(mine, list):
+            np.testing.assert_equal(theirs, mine)
+            assert getattr(mine, "dtype", None) == getattr(theirs, "dtype", None), field.name
 
 
 def test_there_and_back_to_the_last_bit(kind):

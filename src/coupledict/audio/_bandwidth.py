@@ -49,21 +49,21 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
 
     Parameters
     ----------
-    n_components : int, default=128
+    n_components : int, default=512
         Atoms of each dictionary.
-    n_nonzero_coefs : int, default=4
+    n_nonzero_coefs : int, default=8
         Atoms in the code of a frame.
     context : int, default=2
         Neighbours on each side of a frame, 16 ms apart, that view 0 includes; 0 for none.
-    n_features : int, default=40
+    n_features : int, default=60
         Principal components that the narrow band is reduced to.
     n_details : int, default=16
         Principal components that the high band is reduced to. More only make larger models.
-    n_dictionaries : int, default=16
-        Dictionaries whose predictions are averaged; 16 are 0.1 dB better than 4.
+    n_dictionaries : int, default=8
+        Dictionaries whose predictions are averaged.
     max_samples : int, default=100000
         Most frames to learn from, drawn at random if there are more; 100,000 are 13 minutes of speech.
-    max_iter : int, default=8
+    max_iter : int, default=5
         Iterations of dictionary learning; more of them fit the speakers of the training, not others.
     strength : float, default=0.2
         How strong the high band is, from 0 to 1; it may be changed after the fit. With 0.5 spectra are as predicted,
@@ -119,15 +119,15 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
 
     def __init__(
         self,
-        n_components: int = 128,
+        n_components: int = 512,
         *,
-        n_nonzero_coefs: int = 4,
+        n_nonzero_coefs: int = 8,
         context: int = 2,
-        n_features: int = 40,
+        n_features: int = 60,
         n_details: int = 16,
-        n_dictionaries: int = 16,
+        n_dictionaries: int = 8,
         max_samples: int = 100_000,
-        max_iter: int = 8,
+        max_iter: int = 5,
         strength: float = 0.2,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -20,6 +20,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "CoupledDictionaryLearning": {"alpha": None, "normalize": "views"},
     "DictionaryLearning": {"alpha": None},
     "OnlineDictionaryLearning": {"normalize": "views"},
+    "BandwidthExtension": {"max_iter": 8},
 }
 
 
