@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 from PIL import Image
-from voices import voice
+from voices import resampled, voice
 
 import coupledict
 from coupledict.audio import narrow_band
@@ -105,9 +105,10 @@ def given_names(page):
     if page == "recognition":
         return {"X": X, "y": y, "X0": X[:, :6], "X1": X[:, 6:]}
     if page == "audio":
-        recordings = [voice(seed, 1.0) for seed in range(3)]
+        recordings = [voice(seed, 2.5) for seed in range(3)]
         soundfile.write("narrow.wav", narrow_band(recordings[0]), 8000)
-        return {"narrow": narrow_band(voice(9, 0.5)), "recordings": recordings}
+        recording = resampled(narrow_band(voice(9, 1.0)), 8000, 48_000)
+        return {"narrow": narrow_band(voice(9, 0.5)), "recording": recording, "recordings": recordings}
     return {}
 
 

@@ -28,12 +28,28 @@ class GalleryIndex:
     are kept, in float32, so that a search is a matrix product and the choice of the best, without ranking the rest. The
     index keeps what its matcher had learned, also if that is fitted again.
 
+    Parameters
+    ----------
+    fitted, vectors, where, target, check, n_jobs
+        Given by :meth:`CrossModalMatcher.index`.
+
     Attributes
     ----------
     vectors : array of shape (n_gallery, n_entries)
         One per sample of the gallery.
     n_gallery : int
         Samples of the gallery; also ``len(index)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from coupledict.matching import CrossModalMatcher
+    >>> X = load_digits().data
+    >>> left, right = X.reshape(-1, 8, 8)[:, :, :4].reshape(-1, 32), X.reshape(-1, 8, 8)[:, :, 4:].reshape(-1, 32)
+    >>> matcher = CrossModalMatcher(n_dictionaries=1, random_state=0).fit([left[:300], right[:300]])
+    >>> index = matcher.index(right[300:1300], source=0, target=1)
+    >>> index.match(left[300:305], n_matches=3).shape
+    (5, 3)
     """
 
     def __init__(
