@@ -96,7 +96,9 @@ bench-images: $(VENV)/.bench
 	$(BIN)/python benchmarks/inpainting.py --output output/benchmarks
 
 bench-recognition: $(VENV)/.bench
+	$(BIN)/python benchmarks/classifiers.py --cache output/benchmarks/classifiers.json
 	$(BIN)/python benchmarks/recognition.py
+	$(BIN)/python benchmarks/matching.py
 	$(BIN)/python benchmarks/speech.py
 
 bench-missing: $(VENV)/.bench
