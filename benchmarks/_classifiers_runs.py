@@ -43,6 +43,7 @@ class Record:
         """Add a run, and write the file."""
         self.outcomes[f"{name}/{method.name}/{split}"] = outcome | {"data": problem.fingerprint}
         if self.file is not None:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
             self.file.write_text(json.dumps(self.outcomes, indent=1))
 
 
