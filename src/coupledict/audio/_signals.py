@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,14 @@ def store(samples: Floats, dtype: np.dtype[Any]) -> Array:
     return cut.astype(dtype)
 
 
+def each_channel(signal: npt.ArrayLike, sampling_rate: int, function: Callable[[Floats], Floats]) -> Array:
+    """Return what a function makes of each channel of a signal at 16 kHz, in the number type of the signal."""
+    check_rate(sampling_rate, RATE, "the signal")
+    array = check_signal(signal, "signal")
+    made = np.stack([function(channel) for channel in as_columns(array).astype(np.float64).T], axis=-1)
+    return store(made.reshape(-1, *array.shape[1:]), array.dtype)
+
+
 def narrow_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE) -> Array:
     """Return the narrow band of a wide-band signal: what lies below 4 kHz, at 8 kHz.
 
@@ -106,8 +114,4 @@ def narrow_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE) -> Array:
     >>> bool(np.allclose(narrow[100:-100], tone[::2][100:-100], atol=1e-3))
     True
     """
-    check_rate(sampling_rate, RATE, "the signal")
-    array = check_signal(signal, "signal")
-    channels = as_columns(array).astype(np.float64).T
-    narrow = np.stack([downsample(channel) for channel in channels], axis=-1)
-    return store(narrow.reshape(-1, *array.shape[1:]), array.dtype)
+    return each_channel(signal, sampling_rate, downsample)

@@ -8,7 +8,7 @@ import scipy.signal
 
 from ..foundation.arrays import Array
 from ._frames import NARROW_RATE, RATE, Floats, downsample
-from ._signals import as_columns, check_rate, check_signal, store
+from ._signals import each_channel
 
 PASS = (300.0, 3400.0)
 MU = 255.0
@@ -60,9 +60,9 @@ def telephone_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE, compande
     >>> bool(np.abs(telephone_band(hum)[1000:-1000]).max() < 0.01)
     True
     """
-    check_rate(sampling_rate, RATE, "the signal")
-    array = check_signal(signal, "signal")
-    channels = as_columns(array).astype(np.float64).T
-    passed = [telephone_filter(downsample(channel)) for channel in channels]
-    coded = np.stack([mu_law(channel) if companded else channel for channel in passed], axis=-1)
-    return store(coded.reshape(-1, *array.shape[1:]), array.dtype)
+
+    def passed_on(channel: Floats) -> Floats:
+        passed = telephone_filter(downsample(channel))
+        return mu_law(passed) if companded else passed
+
+    return each_channel(signal, sampling_rate, passed_on)
