@@ -426,7 +426,7 @@ def test_expansion_undoes_what_prediction_shrinks(rng, shrunk, expected):
 
 
 def test_expansion_is_found_in_fit(model, truth):
-    assert all(1 <= part.expansion < 1.8 for part in model.models_.values())
+    assert all(1 <= part.expansion < 1.6 for part in model.models_.values())
     few = BandwidthExtension(n_components=60, n_nonzero_coefs=2, n_dictionaries=1, random_state=0).fit([truth[:10_000]])
     assert few.models_["narrow"].expansion == 1  # too few frames to try
 
