@@ -250,7 +250,7 @@ def test_bad_arguments(tmp_path, path, views):
 
     refuse(FileNotFoundError, r"Expected the folder '.*none' for the checkpoint to exist\. Make it\.",
            checkpoint=tmp_path / "none" / "x")  # fmt: skip
-    refuse(IsADirectoryError, "Expected the name of a file for the checkpoint, got the folder", checkpoint=tmp_path)
+    refuse(IsADirectoryError, "Expected a file to write, or a new name for one, got the folder", checkpoint=tmp_path)
     refuse(ValueError, "Expected checkpoint_every to be at least 1, got 0", checkpoint=path, checkpoint_every=0)
     refuse(TypeError, "Expected checkpoint_every to be an integer, got 1.5", checkpoint=path, checkpoint_every=1.5)
     refuse(ValueError, "Expected a name for the checkpoint with checkpoint_every=3, got", checkpoint_every=3)

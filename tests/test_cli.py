@@ -14,7 +14,7 @@ from small_experiments import shrink
 from waiting import PATIENCE, wait_until
 
 import coupledict
-from coupledict.cli._reproduce import check_folder
+from coupledict.cli._reproduce import may_replace
 
 
 def test_without_arguments_the_commands_are_listed():
@@ -198,17 +198,17 @@ def test_warnings_are_sentences_or_part_of_the_json(monkeypatch):
 
 
 def test_results_go_only_to_folders_that_are_empty_or_of_a_quick_run(tmp_path):
-    check_folder(tmp_path / "new", force=False)
+    assert not may_replace(tmp_path / "new", force=False)
     (tmp_path / ".partial-x").mkdir()
-    check_folder(tmp_path, force=False)
+    assert not may_replace(tmp_path, force=False)
     file = tmp_path / "results.json"
     for text in ("{}", "[1]", "no json", '{"quick": false, "pairs": {}}', '{"quick": true}'):
         file.write_text(text)
         with pytest.raises(FileExistsError, match="has other files in it"):
-            check_folder(tmp_path, force=False)
-        check_folder(tmp_path, force=True)
+            may_replace(tmp_path, force=False)
+        assert may_replace(tmp_path, force=True)
     file.write_text('{"quick": true, "pairs": {}}')
-    check_folder(tmp_path, force=False)
+    assert may_replace(tmp_path, force=False)
     refused(call("demo", "-o", file, "--force"), code=1)
 
 

@@ -448,5 +448,5 @@ def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch, tmp_
     arrays = dict(np.load(output / "dictionaries.npz"))
     pairs = {how: [arrays[f"{how}_{view}"] for view in ("focused", "blurred")] for how in ("together", "separate")}
     with pytest.raises(OSError, match="No space"):
-        reproduction._write(output, dict(results), pairs, 0.0, lambda text: None)
+        reproduction._write(output, dict(results), pairs, 0.0, lambda text: None, replace=True)
     assert {file.name: file.read_bytes() for file in output.iterdir()} == before

@@ -301,8 +301,10 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_image(tmp_path / "a.png", Picture(GREY))
+    monkeypatch.setattr(os, "link", fail)
+    for force in (False, True):
+        with pytest.raises(OSError, match="No space left"):
+            write_image(tmp_path / "a.png", Picture(GREY), force=force)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -134,7 +134,7 @@ def test_killed_fits():
 
 def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
     @contextmanager
-    def careless(path):
+    def careless(path, **how):
         with open(path, "wb+") as file:
             time.sleep(0.01)  # a slow disk, so that a kill in the midst is likely whatever else the machine does
             yield file

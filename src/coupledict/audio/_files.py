@@ -185,6 +185,8 @@ def write_blocks(
     n_channels: int,
     subtype: str,
     n_samples: int | None = None,
+    *,
+    replace: bool = True,
 ) -> int:
     """Write blocks of samples to a file that appears whole or not at all; return how many were out of range.
 
@@ -200,7 +202,7 @@ def write_blocks(
     if kind == "WAV" and (n_samples or 0) * n_channels * WIDTHS[subtype] > MOST_RIFF:
         kind = "RF64"
     n_cut = 0
-    with new_file(path) as file:
+    with new_file(path, replace=replace) as file:
         careful = _CarefulFile(file)
         with soundfile.SoundFile(careful, "w", rate, n_channels, subtype, format=kind) as sound:
             for block in blocks:

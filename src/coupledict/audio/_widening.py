@@ -251,7 +251,7 @@ def widen_file(
         wide = widen(model, blocks, rate, known, survey.n_samples)
         if survey.same:
             wide = (np.repeat(block, n_channels, axis=1) for block in wide)
-        n_clipped = write_blocks(target, wide, output_rate(rate), n_channels, subtype, n_out)
+        n_clipped = write_blocks(target, wide, output_rate(rate), n_channels, subtype, n_out, replace=force)
     return WidenedFile(
         os.fspath(source),
         os.fspath(target),

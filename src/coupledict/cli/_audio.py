@@ -68,7 +68,7 @@ def widen(
     check_training(model, train, save_model, force=force)
     check_source(source, output)
     with progress_bar() as told:
-        widener = _widener(model, train, save_model, told, jobs(threads))
+        widener = _widener(model, train, save_model, told, jobs(threads), force=force)
         widener.set_params(n_jobs=jobs(threads), callback=told)
         if strength is not None:
             widener.set_params(strength=strength)
@@ -100,10 +100,17 @@ def _facts(done: WidenedFile) -> dict[str, Any]:
 
 
 def _widener(
-    model: Path | None, train: Path | None, save_model: Path | None, callback: Callback | None, n_jobs: int
+    model: Path | None,
+    train: Path | None,
+    save_model: Path | None,
+    callback: Callback | None,
+    n_jobs: int,
+    *,
+    force: bool,
 ) -> Any:
     """Return the extension that was asked for: read, learned, or the one that ships."""
     from ..audio import BandwidthExtension
+    from ..estimators.saving import save_with
 
     if model is not None:
         return BandwidthExtension.load(model)
@@ -112,7 +119,7 @@ def _widener(
     widener = BandwidthExtension(n_jobs=n_jobs, random_state=0, callback=callback)
     widener.fit(_training_signals(train))
     if save_model is not None:
-        widener.save(save_model)
+        save_with(widener, save_model, replace=force)
     return widener
 
 

@@ -84,13 +84,13 @@ def encode(
     shape = (views.n_samples, len(learner.components[0]))
     if folder:
         dtype = common_dtype([*(array for array in views.arrays if array is not None), *learner.components])
-        nnz = _write_folder(output, coded, shape[1], dtype)
+        nnz = _write_folder(output, coded, shape[1], dtype, force=force)
         how = f"coupledict.open_codes({str(output)!r})"
     elif output.suffix == ".npz":
-        nnz = _write_npz(output, coded)
+        nnz = _write_npz(output, coded, force=force)
         how = f"scipy.sparse.load_npz({str(output)!r})"
     else:
-        nnz = _write_npy(output, (np.asarray(codes.todense()) for codes in coded), shape)
+        nnz = _write_npy(output, (np.asarray(codes.todense()) for codes in coded), shape, force=force)
         how = f"numpy.load({str(output)!r})"
     lines = [
         f"Coded {shape[0]:,} samples with {nnz / max(shape[0], 1):.2f} of {shape[1]:,} atoms on average.",
@@ -136,7 +136,7 @@ def predict(
     shape = (views.n_samples, learner.components[number].shape[1])
     parts = _parts(views, learner.components, "predicting")
     with naming_missing():
-        _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape)
+        _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape, force=force)
     lines = [
         f"Predicted {learner.describe_view(number)} of {shape[0]:,} samples.",
         f"Wrote {output}; read it in Python with numpy.load.",
@@ -215,12 +215,12 @@ def _check_codes_folder(output: Path, *, force: bool) -> Path:
     return output
 
 
-def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: Any) -> int:
+def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: Any, *, force: bool) -> int:
     """Write codes a part at a time; codes that are replaced stay until the new ones are there."""
     from ..files.codes import code_writer
 
     mark = secrets.token_hex(4)
-    target = output.with_name(f".{output.stem}-{mark}{output.suffix}") if output.exists() else output
+    target = output.with_name(f".{output.stem}-{mark}{output.suffix}") if force and output.exists() else output
     nnz = 0
     with code_writer(target, n_components, dtype) as writer:
         for codes in coded:
@@ -234,25 +234,25 @@ def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: 
     return nnz
 
 
-def _write_npz(output: Path, coded: Iterator[Any]) -> int:
+def _write_npz(output: Path, coded: Iterator[Any], *, force: bool) -> int:
     import scipy.sparse
 
     from ..files.whole import new_file
 
     codes = scipy.sparse.csr_array(scipy.sparse.vstack(list(coded), format="csr"))
-    with new_file(output) as file:
+    with new_file(output, replace=force) as file:
         scipy.sparse.save_npz(file, codes, compressed=False)
     return int(codes.nnz)
 
 
-def _write_npy(output: Path, parts: Iterator[Any], shape: tuple[int, int]) -> int:
+def _write_npy(output: Path, parts: Iterator[Any], shape: tuple[int, int], *, force: bool) -> int:
     """Write rows as they come to one array file; return how many numbers are not 0."""
     import numpy as np
 
     from ..files.whole import new_file
 
     nnz = 0
-    with new_file(output) as file:
+    with new_file(output, replace=force) as file:
         for number, part in enumerate(parts):
             if number == 0:
                 header = {"descr": np.lib.format.dtype_to_descr(part.dtype), "fortran_order": False, "shape": shape}

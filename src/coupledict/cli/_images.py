@@ -63,7 +63,9 @@ def upscale(
     picture = read_image(image)
     check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
     with progress_bar() as told:
-        enlarger = _enlarger(scale, model, train, save_model, coupled=coupled, callback=told, n_jobs=jobs(threads))
+        enlarger = _enlarger(
+            scale, model, train, save_model, coupled=coupled, callback=told, n_jobs=jobs(threads), force=force
+        )
         enlarger.set_params(ensemble=best or enlarger.ensemble, n_jobs=jobs(threads), callback=told)
         found = SuperResolution.find_degradation(picture.pixels) if told_so is None else told_so
         enlarger.set_params(degradation=found.text())
@@ -97,8 +99,10 @@ def _enlarger(
     coupled: bool,
     callback: Callback | None,
     n_jobs: int,
+    force: bool,
 ) -> Any:
     """Return the super-resolution that was asked for: read, learned, or the one that ships."""
+    from ..estimators.saving import save_with
     from ..images import SuperResolution
 
     if model is not None:
@@ -113,7 +117,7 @@ def _enlarger(
     )
     enlarger.fit(_training_pictures(train))
     if save_model is not None:
-        enlarger.save(save_model)
+        save_with(enlarger, save_model, replace=force)
     return enlarger
 
 

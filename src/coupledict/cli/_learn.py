@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -153,7 +154,7 @@ def learn(
     with naming_missing():
         _fit(learner, views, checkpoint, resume=resume)
     seconds = time.perf_counter() - began
-    _save(learner, output, views)
+    _save(learner, output, views, force=force)
     return _tell(learner, output, views, seconds)
 
 
@@ -238,13 +239,18 @@ def _fit(learner: Any, views: ViewFiles, checkpoint: Path | None, *, resume: boo
             learner.callback = None
 
 
-def _save(learner: Any, output: Path, views: ViewFiles) -> None:
-    """Write the model together with facts about its samples."""
+def _save(learner: Any, output: Path, views: ViewFiles, *, force: bool) -> None:
+    """Write the model together with facts about its samples; under another name, if its own was taken meanwhile."""
     from ..estimators.saving import save_with
 
     shapes = [None if shape is None else list(shape) for shape in views.shapes]
     made = {"views": views.names, "patch_size": shapes if any(shapes) else None, "n_samples": views.n_samples}
-    save_with(learner, output, made=made | views.made)
+    try:
+        save_with(learner, output, replace=force, made=made | views.made)
+    except FileExistsError:
+        other = output.with_name(f"{output.stem}-{secrets.token_hex(4)}{output.suffix}")
+        save_with(learner, other, replace=False, made=made | views.made)
+        raise FileExistsError(f"'{output}' has been made by another program; the model is in '{other}'.") from None
 
 
 def _tell(learner: Any, output: Path, views: ViewFiles, seconds: float) -> Result:

@@ -43,7 +43,7 @@ def reproduce(
     force: ForceFolder = False,
 ) -> Result:
     """Run both experiments of the paper and write a report that can be held beside it."""
-    check_folder(output, force=force)
+    replace = may_replace(output, force=force)
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import reproduce as run
 
@@ -56,6 +56,7 @@ def reproduce(
             threads=threads or usable_cores(),
             command=command_line(),
             callback=told,
+            replace=replace,
         )
     lines = [
         *summary(results),
@@ -72,12 +73,14 @@ def demo(
     force: ForceFolder = False,
 ) -> Result:
     """Learn paired atoms, predict a sharp photograph from a blurred one, and run the paper's experiments in short."""
-    check_folder(output, force=force)
+    replace = may_replace(output, force=force)
     from ..experiments.demonstration import demonstrate
     from ..experiments.machine import usable_cores
 
     with progress_bar() as told:
-        lines, results = demonstrate(output, threads=threads or usable_cores(), command=command_line(), callback=told)
+        lines, results = demonstrate(
+            output, threads=threads or usable_cores(), command=command_line(), callback=told, replace=replace
+        )
     lines += [
         "report.html: the paper's two experiments in short, with an atom explorer; results.json has its figures.",
         f"All of it is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,",
@@ -88,16 +91,20 @@ def demo(
     return Result(data, lines)
 
 
-def check_folder(folder: Path, *, force: bool) -> None:
-    """Refuse a folder with files that a run would mix with or replace, unless they are those of a quick run."""
+def may_replace(folder: Path, *, force: bool) -> bool:
+    """Return whether files in a folder may be replaced, by `force` or because they are of a quick run.
+
+    A folder with files that a run would mix with is refused.
+    """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"Expected a folder for the results, got the file '{folder}'.")
-    if force or not folder.exists() or _is_quick_run(folder):
-        return
-    if any(not file.name.startswith(".") for file in folder.iterdir()):
+    if force or _is_quick_run(folder):
+        return True
+    if folder.exists() and any(not file.name.startswith(".") for file in folder.iterdir()):
         raise FileExistsError(
             f"'{folder}' has other files in it; give another folder, or --force to replace those of the same names."
         )
+    return False
 
 
 def _is_quick_run(folder: Path) -> bool:

@@ -48,10 +48,10 @@ def show(
     names, shapes = _names_and_shapes(found, opened, asked)
     result = _summary(opened, found, names, shapes)
     if atoms is not None:
-        _draw(atoms, found.dictionaries, names, shapes)
+        _draw(atoms, found.dictionaries, names, shapes, force=force)
         result.lines.append(f"Wrote {atoms}.")
     if html is not None:
-        _write_page(html, model, found.dictionaries, names, shapes)
+        _write_page(html, model, found.dictionaries, names, shapes, force=force)
         result.lines.append(f"Wrote {html}; open it in a browser.")
     written = {"atoms": atoms, "html": html}
     result.data |= {key: str(file) for key, file in written.items() if file is not None}
@@ -165,20 +165,20 @@ def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, st
 
 
 def _write_page(
-    file: Path, model: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]]
+    file: Path, model: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]], *, force: bool
 ) -> None:
-    from ..files.whole import replace_file
+    from ..files.whole import write_file
     from ..report import explorer_page
 
     page = explorer_page(dictionaries, title=model.name, patch_size=shapes, names=names)
-    replace_file(file, [page.encode("utf-8", "replace")])
+    write_file(file, [page.encode("utf-8", "replace")], replace=force)
 
 
-def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]]) -> None:
+def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tuple[int, ...]], *, force: bool) -> None:
     """Draw the atoms of all views side by side: patches as pictures, others as curves."""
     import io
 
-    from ..files.whole import replace_file
+    from ..files.whole import write_file
 
     try:
         import matplotlib as mpl
@@ -203,7 +203,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
     drawn = io.BytesIO()
     figure.savefig(drawn, format=file.suffix[1:].lower(), dpi=150)
     plt.close(figure)
-    replace_file(file, [drawn.getbuffer()])
+    write_file(file, [drawn.getbuffer()], replace=force)
 
 
 def _draw_curves(axis: Any, view: Any, name: str) -> None:

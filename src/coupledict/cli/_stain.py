@@ -45,6 +45,7 @@ def stain(
 
     Stains are learned from both pictures, hematoxylin first. What is where does not change.
     """
+    from ..estimators.saving import save_with
     from ..images import StainSeparator
     from ..images._files import Picture as Pixels
     from ..images._files import check_output, read_image, write_image
@@ -68,7 +69,7 @@ def stain(
         normal = look.normalize(picture.pixels, source=own)
         found = own.transform(picture.pixels) if maps else None
     if save_model is not None:
-        look.set_params(callback=None, n_jobs=None).save(save_model)
+        save_with(look.set_params(callback=None, n_jobs=None), save_model, replace=force)
     for number, file in enumerate(maps):
         write_image(file, Pixels(_grey(found, own.max_density_, number)), force=force)
     write_image(output, Pixels(normal, picture.profile), force=force, quality=quality)

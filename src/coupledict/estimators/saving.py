@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..files.models import JSON, ModelFileError, contradiction
 from ..files.state import CONTRADICTIONS, ModelState
 from ..foundation.arrays import Array
+from ..foundation.text import printable
 from ..foundation.views import ViewArrays
 
 Saved = TypeVar("Saved", bound="SavedMixin")
@@ -39,7 +40,8 @@ class SavedMixin:
         Parameters
         ----------
         path : path-like
-            Where to write; an existing file is replaced completely.
+            Where to write: a new name, or a file, which is replaced completely and keeps its permissions. Read-only
+            files, pipes, sockets and devices are refused.
 
         See Also
         --------
@@ -70,15 +72,15 @@ class SavedMixin:
         state = ModelState.read(path)
         if state.estimator not in (cls.__name__, *cls._also_loads):
             raise ModelFileError(
-                f"Expected {os.fspath(path)!r} to hold a {cls.__name__}, got a {state.estimator[:100]}."
+                f"Expected {os.fspath(path)!r} to hold a {cls.__name__}, got a {printable(state.estimator[:100])}."
                 " coupledict.load opens models of all kinds."
             )
         return restore(cls, state, path)
 
 
-def save_with(estimator: SavedMixin, path: str | os.PathLike[str], **more: JSON) -> None:
+def save_with(estimator: SavedMixin, path: str | os.PathLike[str], *, replace: bool = True, **more: JSON) -> None:
     """Write a fitted estimator as :meth:`SavedMixin.save` does, with `more` among its facts."""
-    estimator._to_state().write(path, **more)
+    estimator._to_state().write(path, replace=replace, **more)
 
 
 def restore(cls: type[Saved], state: ModelState, path: str | os.PathLike[str]) -> Saved:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
 
 from ..estimators.coupled import CoupledDictionaryLearning
+from ..files.whole import move_files
 from ..foundation.arrays import Array
 from ..foundation.progress import Callback
 from ..images import MultiFocusFusion
@@ -26,7 +26,7 @@ OWN_STEPS = 3  # steps of predict_photograph and fuse_photographs
 
 
 def demonstrate(
-    output: Path, *, threads: int, command: str, callback: Callback | None = None
+    output: Path, *, threads: int, command: str, callback: Callback | None = None, replace: bool = True
 ) -> tuple[list[str], dict[str, Any]]:
     """Draw ``prediction.png`` and ``fusion.png`` and run the experiments in short, all into one folder.
 
@@ -38,6 +38,8 @@ def demonstrate(
         Command line that the report shows.
     callback : callable, optional
         Called as each step begins.
+    replace : bool, default=True
+        Whether files of the same names are replaced.
 
     Returns
     -------
@@ -51,9 +53,10 @@ def demonstrate(
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
         folder = Path(name)
         sentences = predict_photograph(folder, threads, steps.begin) + fuse_photographs(folder, threads, steps.begin)
-        results = run_experiments(output, quick=True, threads=threads, command=command, begin=steps.begin)
-        for file in sorted(folder.iterdir()):
-            os.replace(file, output / file.name)
+        results = run_experiments(
+            output, quick=True, threads=threads, command=command, begin=steps.begin, replace=replace
+        )
+        move_files(folder, output, replace=replace)
     return sentences, results
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files.whole import move_files
 from ..foundation.arrays import Array
 from ..foundation.progress import Callback
 from ..kernels.instruction_sets import build_info
@@ -45,6 +45,7 @@ def reproduce(
     threads: int,
     command: str,
     callback: Callback | None = None,
+    replace: bool = True,
 ) -> dict[str, Any]:
     """Run both experiments and write what they show.
 
@@ -61,6 +62,8 @@ def reproduce(
         Command line that the report shows.
     callback : callable, optional
         Called as each step begins: ``progress.stage`` is its name, ``progress.completed`` counts those before it.
+    replace : bool, default=True
+        Whether files of the same names are replaced.
 
     Returns
     -------
@@ -71,10 +74,19 @@ def reproduce(
     ------
     StoppedByCallback
         If the callback asks to stop; nothing is written then.
+    FileExistsError
+        If there is a file of the same name in the end, and `replace` is False.
     """
     steps = Steps(callback, count_steps(QUICK_TIME if quick else TimeSizes()))
     return run_experiments(
-        output, data=data, quick=quick, seed=seed, threads=threads, command=command, begin=steps.begin
+        output,
+        data=data,
+        quick=quick,
+        seed=seed,
+        threads=threads,
+        command=command,
+        begin=steps.begin,
+        replace=replace,
     )
 
 
@@ -87,6 +99,7 @@ def run_experiments(
     threads: int,
     command: str,
     begin: BeginStep,
+    replace: bool = True,
 ) -> dict[str, Any]:
     """Do what :func:`reproduce` does, as a part of a run that has other steps too."""
     began = time.perf_counter()
@@ -115,7 +128,7 @@ def run_experiments(
         figures = against_time(regime, sizes=time_sizes, seed=seed, begin=begin)
         results["time"].append(figures | {"claims": time_claims(figures)})
     results["claims"] = pair_claims(results["pairs"])
-    _write(output, results, dictionaries, began, begin)
+    _write(output, results, dictionaries, began, begin, replace=replace)
     return results
 
 
@@ -132,6 +145,8 @@ def _write(
     dictionaries: dict[str, list[Array]],
     began: float,
     begin: BeginStep,
+    *,
+    replace: bool,
 ) -> None:
     """Write all files to a temporary folder, then move them to `output`: a failure leaves the old files."""
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
@@ -147,5 +162,4 @@ def _write(
         results["seconds"] = time.perf_counter() - began
         (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         write_report(folder / "report.html", results, dictionaries, figures)
-        for file in sorted(folder.iterdir()):
-            os.replace(file, output / file.name)
+        move_files(folder, output, replace=replace)

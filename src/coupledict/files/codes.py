@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import math
@@ -270,6 +271,17 @@ def check_new(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def _rename_folder(temporary: Path, target: Path) -> None:
+    """Rename a folder to a name that is not taken; the system replaces nothing but an empty folder."""
+    try:
+        check_new(target)
+        os.rename(temporary, target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise
+        raise FileExistsError(f"Expected a new name for the codes, but '{target}' has been made meanwhile.") from error
+
+
 class CodeWriter(ABC):
     """Writes codes part by part to a temporary folder, which gets its final name in the end.
 
@@ -307,7 +319,7 @@ class CodeWriter(ABC):
                         "nnz": self._nnz,
                     }
                 )
-                os.rename(self.temporary, self.path)
+                _rename_folder(self.temporary, self.path)
         finally:
             shutil.rmtree(self.temporary, ignore_errors=True)
         if isinstance(error, OSError) and not isinstance(error, FileExistsError):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
-from .whole import replace_file
+from .whole import write_file
 
 Array: TypeAlias = npt.NDArray[Any]
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -44,7 +44,13 @@ class ModelFileError(ValueError):
     """A file that is not a model, is damaged, or comes from a newer version."""
 
 
-def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, JSON]) -> None:
+def write_model(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Array],
+    metadata: Mapping[str, JSON],
+    *,
+    replace: bool = True,
+) -> None:
     """Write a model to a file, completely or not at all.
 
     The file appears under its name only when it is complete and on disk: an interrupt, a full disk or a crash leaves
@@ -53,11 +59,13 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], meta
     Parameters
     ----------
     path : path-like
-        Where to write; an existing file is replaced and keeps its permissions.
+        Where to write: a new name, or a regular file, which is replaced and keeps its permissions.
     tensors : mapping of str to array
         Arrays of any shape, finite, of dtype float32, float64 or int64; stored to the last bit.
     metadata : mapping of str to JSON value
         What :func:`json.loads` can return: dicts with str keys, lists, str, int, float, bool and None.
+    replace : bool, default=True
+        Whether a file that exists is replaced.
 
     Raises
     ------
@@ -65,6 +73,8 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], meta
         For an array of another dtype, or a value that JSON would change.
     ValueError
         For NaN or infinity, and for a tensor named ``"__metadata__"``.
+    OSError
+        If `path` is a folder, a pipe, a socket, a device or a read-only file, or exists and `replace` is False.
 
     See Also
     --------
@@ -93,7 +103,7 @@ def write_model(path: str | os.PathLike[str], tensors: Mapping[str, Array], meta
         raise ValueError(
             f"Expected fewer tensors and less metadata, got a header of {len(header)} bytes. Put numbers in tensors."
         )
-    replace_file(path, [header, *(_contents(array) for _, array in _layout(arrays))])
+    write_file(path, [header, *(_contents(array) for _, array in _layout(arrays))], replace=replace)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:

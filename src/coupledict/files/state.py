@@ -57,10 +57,10 @@ class ModelState:
         """Return the state of an estimator with these learned tensors and facts."""
         return cls(type(estimator).__name__, plain_parameters(estimator), dict(tensors), dict(facts))
 
-    def write(self, path: str | os.PathLike[str], **more: JSON) -> None:
+    def write(self, path: str | os.PathLike[str], *, replace: bool = True, **more: JSON) -> None:
         """Write the state to a file; :meth:`read` returns the values of `more` among the facts."""
         told = {"estimator": self.estimator, "version": __version__, "parameters": self.parameters}
-        write_model(path, self.tensors, told | self.facts | more)
+        write_model(path, self.tensors, told | self.facts | more, replace=replace)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..files import whole
-from ..files.whole import replace_file
+from ..files.whole import write_file
 from ..foundation.version import __version__
 from . import _file_png as png
 from . import _file_tiff as tiff
@@ -305,11 +305,11 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
         exif = sized_block(picture.exif, pixels.shape[0], pixels.shape[1], f"coupledict {__version__}")
     if suffix in TIFF:
         encoded = tiff.encode_tiff(pixels, picture.profile, exif)
-        replace_file(file, [encoded.getbuffer()])
+        write_file(file, [encoded.getbuffer()], replace=force)
         return
     block = None if exif is None else build_block(exif)
     if suffix == ".png" and pixels.dtype == np.uint16 and pixels.ndim == 3:
-        replace_file(file, [png.encode_deep(pixels, picture.profile, block)])
+        write_file(file, [png.encode_deep(pixels, picture.profile, block)], replace=force)
         return
     options: dict[str, Any] = {"quality": quality} if suffix in (".jpg", ".jpeg", ".webp") else {}
     if FORMATS[suffix] == "JPEG" and quality >= FULL_COLOUR:
@@ -320,7 +320,7 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
         options["exif"] = b"Exif\0\0" + block
     encoded = io.BytesIO()
     need_pillow().fromarray(pixels).save(encoded, FORMATS[suffix], **options)
-    replace_file(file, [encoded.getbuffer()])
+    write_file(file, [encoded.getbuffer()], replace=force)
 
 
 def _on_white(pixels: npt.NDArray[Any]) -> npt.NDArray[Any]:

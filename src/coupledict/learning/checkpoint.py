@@ -18,6 +18,7 @@ from ..data.interface import Data
 from ..data.order import Order
 from ..files.models import JSON, MOST, ModelFileError, contradiction
 from ..files.state import CONTRADICTIONS, ModelState, check_file_count, check_file_weights, check_history
+from ..files.whole import check_replaceable
 from ..foundation.arrays import Floats
 from ..foundation.checks import check_count
 from ..foundation.progress import Record
@@ -117,10 +118,10 @@ class Checkpoint:
         self._estimator, self._parameters, self._names = estimator, parameters, names
         self._written = -1  # the iteration of the last checkpoint
         target = Path(os.path.realpath(path))
+        self._replace = target.exists()  # what another program makes meanwhile is not replaced
         if not target.parent.is_dir():  # raised now, not after the first iteration
             raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} for the checkpoint to exist. Make it.")
-        if target.is_dir():
-            raise IsADirectoryError(f"Expected the name of a file for the checkpoint, got the folder {str(target)!r}.")
+        check_replaceable(path)
 
     def write(self, loop: Loop, rng: np.random.Generator, *, last: bool = False) -> None:
         """Write the state, if a checkpoint is due after this iteration or it is the last one."""
@@ -146,15 +147,15 @@ class Checkpoint:
             "dtype": str(data.dtype),
         }
         try:
-            ModelState(self._estimator, self._parameters, tensors, facts | self._names).write(self._path)
+            ModelState(self._estimator, self._parameters, tensors, facts | self._names).write(
+                self._path, replace=self._replace
+            )
         except OSError as error:
-            raise OSError(
-                error.errno,
-                f"Could not write the checkpoint of iteration {position.iteration}; an older one is as it was."
-                f" {error.strerror}",
-                os.fspath(self._path),
-            ) from error
-        self._written = position.iteration
+            sentence = f"Could not write the checkpoint of iteration {position.iteration}; an older one is as it was."
+            if error.errno is None:
+                raise type(error)(f"{sentence} {error}") from error
+            raise OSError(error.errno, f"{sentence} {error.strerror}", os.fspath(self._path)) from error
+        self._written, self._replace = position.iteration, True
 
 
 def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: dict[str, Any]) -> SavedFit:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..files.whole import replace_file
+from ..files.whole import write_file
 from ._figures import check_figures
 from ._model_page import explorer_page
 from ._page import build
@@ -74,4 +74,4 @@ def write_report(
     folder = Path(os.path.realpath(path)).parent
     page = build(results, check_dictionaries(dictionaries), check_figures(figures), folder, data_file)
     # A command line may hold bytes that are not valid text; they become question marks.
-    replace_file(path, [page.encode("utf-8", "replace")])
+    write_file(path, [page.encode("utf-8", "replace")])
