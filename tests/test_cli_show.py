@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from PIL import Image
 import coupledict
 from coupledict.audio import BandwidthExtension
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
+from coupledict.cli import main
 from coupledict.files import read_model, state, write_model
 from coupledict.images import MultiFocusFusion, SuperResolution
 from coupledict.matching import CrossModalMatcher
@@ -171,3 +174,107 @@ def test_info_tells_what_is_missing_and_how_to_get_it(monkeypatch):
     monkeypatch.setattr("coupledict.cli._info._is_there", lambda module: module not in ("soundfile", "zarr"))
     assert '"coupledict[audio,dask]"' in call("info").stdout
     assert json.loads(call("info", "--json").stdout)["extras"]["audio"] is False
+
+
+STEERING = ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "one\ntwo", "\r", "\u202egnp", "\x7f", "\u2028", "\udc80"]
+
+
+def unprintable(text):
+    return {sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")} - {"\n"}
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Return a classifier whose every string would steer a terminal."""
+    path, rng = tmp_path_factory.mktemp("hostile") / "model", np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 16)), np.repeat(["ant", "bee"], 30)
+    settings = {"n_components": 10, "n_nonzero_coefs": 2, "max_iter": 2, "random_state": 0, "n_dictionaries": 1}
+    CoupledClassifier(**settings).fit({"a": X, "b": X[:, :5]}, y).save(path)
+    tensors, metadata = read_model(path)
+    sign = "".join(STEERING[:-1])  # half a character is refused by JSON text in UTF-8, but not as an escape
+    metadata |= {
+        "version": sign + "\udc80",
+        "classes": [f"a{sign}", f"b{sign}"],
+        "classes_dtype": f"<U{1 + len(sign)}",
+        "view_names_in": [f"first{sign}", f"second{sign}"],
+        "view_feature_names_in": [[f"{k}{sign}" for k in range(n)] for n in (16, 5)],
+    }
+    metadata["parameters"]["unlabeled"] = sign
+    write_model(path, tensors, metadata)
+    return path
+
+
+def test_strings_of_a_model_do_not_reach_the_terminal_as_they_are(hostile):
+    done = call("show", hostile)
+    assert done.returncode == 0, done.stderr
+    assert unprintable(done.stdout + done.stderr) == set()
+    assert r"classes     a\x1b]0;owned\x07\x1b[2J\x9b31mone\ntwo\r\u202egnp\x7f\u2028, b\x1b" in done.stdout
+    names = [line.split("  ")[0] for line in done.stdout.splitlines()]
+    assert names.count("written by") == names.count("classes") == names.count("settings") == 1
+    assert "two" not in {name[:3] for name in names}  # what comes after a line end does not begin a line
+
+
+def test_names_of_views_do_not_reach_the_terminal_as_they_are(model):
+    tensors, metadata = read_model(model)
+    for names in ({"view_names_in": ["\x1b[2Ja", "b"]}, {"made": {"views": ["\x1b[2Ja", "b"]}}):
+        write_model(model, tensors, metadata | names)
+        assert r"\x1b[2Ja: 16 features" in call("show", model).stdout
+
+
+def test_strings_of_a_model_do_not_reach_the_table_of_a_terminal(hostile, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb"), ("COLUMNS", "400")):
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setattr("sys.argv", ["coupledict", "show", str(hostile)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    assert unprintable(terminal.getvalue()) == set()
+    assert r"\x1b]0;owned" in terminal.getvalue()
+
+
+def test_json_of_a_model_is_plain_text_and_holds_its_strings(hostile):
+    done = call("show", hostile, "--json")
+    assert done.stdout.isascii()
+    assert unprintable(done.stdout) == set()
+    told = json.loads(done.stdout)
+    assert told["version"] == "".join(STEERING)
+    assert told["classes"][0] == "a" + "".join(STEERING[:-1])
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--debug"]])
+def test_strings_in_errors_do_not_reach_the_terminal_as_they_are(hostile, tmp_path, more):
+    tensors, metadata = read_model(hostile)
+    sign = "".join(STEERING)
+    for number, change in enumerate(
+        [{"estimator": sign}, {"classes_dtype": sign}, {"parameters": {sign: 1}}, {"parameters": {"head": sign}}]
+    ):
+        path = tmp_path / f"{number}\x1b]0;owned\x07\u202e"
+        write_model(path, tensors, metadata | change)
+        done = call("show", path, *more)
+        assert done.returncode == 1
+        assert unprintable(done.stdout + done.stderr) == set()
+        assert r"\x1b]0;owned" in done.stderr or r"\u001b]0;owned" in done.stderr
+
+
+def test_errors_of_the_library_are_fit_for_a_terminal_too(hostile, tmp_path):
+    tensors, metadata = read_model(hostile)
+    write_model(tmp_path / "model", tensors, metadata | {"estimator": "\x1b]0;owned\x07"})
+    with pytest.raises(coupledict.ModelFileError, match="to hold a CoupledClassifier, got") as caught:
+        CoupledClassifier.load(tmp_path / "model")
+    assert unprintable(str(caught.value)) == set()
+
+
+def test_names_of_files_do_not_reach_the_terminal_as_they_are(model, tmp_path):
+    out = tmp_path / "a\x1b[2J\u202e.html"
+    done = call("show", model, "--html", out)
+    assert done.returncode == 0
+    assert unprintable(done.stdout) == set()
+    assert r"a\x1b[2J\u202e.html; open it in a browser." in done.stdout
+    done = call("fuse", "--batch", tmp_path / "\x1b[2J", "-o", tmp_path / "out")
+    assert r"\x1b[2J" in refused(done)

@@ -14,6 +14,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ..foundation.text import printable
+
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed (a file, its contents, a package that is missing), 2 wrong usage, 3 an output exists"
     " already and --force was not given, 70 a fault in coupledict, 130 stopped by Ctrl-C."
@@ -102,11 +104,16 @@ def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
         sentence = " ".join(str(message).split())
         if noted is None:
-            typer.echo(f"Warning: {sentence}", err=True)
+            say(f"Warning: {sentence}", err=True)
         else:
             noted.append(sentence)
 
     return show
+
+
+def say(line: object, *, err: bool = False) -> None:
+    """Print a line. It may hold what files told, so characters that steer a terminal are written as escapes."""
+    typer.echo(printable(line), err=err)
 
 
 def _print(result: Result, name: str, noted: list[str] | None) -> None:
@@ -115,9 +122,9 @@ def _print(result: Result, name: str, noted: list[str] | None) -> None:
         typer.echo(json.dumps(data | {"warnings": noted} if noted else data))
         return
     if result.facts:
-        _print_facts(result.facts)
+        _print_facts([(printable(fact), printable(value)) for fact, value in result.facts])
     for line in result.lines:
-        typer.echo(line)
+        say(line)
 
 
 def _print_facts(facts: list[tuple[str, str]]) -> None:
@@ -177,12 +184,13 @@ def _report(error: Exception) -> int:
         typer.echo(str(error), err=True)
         return MISUSED
     if "--debug" in sys.argv:
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(line, err=True)
     code, sentence = _explain(error)
     if "--json" in sys.argv:
         typer.echo(json.dumps({"error": sentence, "kind": type(error).__name__, "exit_code": code}), err=True)
     else:
-        typer.echo(sentence if code == INTERRUPTED else f"Error: {sentence}", err=True)
+        say(sentence if code == INTERRUPTED else f"Error: {sentence}", err=True)
     return code
 
 

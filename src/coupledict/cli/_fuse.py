@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ._app import FAILED, USER_ERRORS, MisuseError, Result, command
+from ._app import FAILED, USER_ERRORS, MisuseError, Result, command, say
 from ._options import Force, Quality, Threads, jobs
 from ._progress import progress_bar
 from ._stacks import find_pictures, find_stacks
@@ -316,7 +316,7 @@ def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Set
         typer.echo(json.dumps({"command": "fuse", **data}))
     else:
         for line in lines:
-            typer.echo(line)
+            say(line)
     raise typer.Exit(FAILED)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..foundation.text import printable
+
 if TYPE_CHECKING:
     from ..foundation.progress import Callback, Progress
 
@@ -25,6 +27,7 @@ def progress_bar(label: str = "", *, lines: bool = False) -> Iterator[Callback |
     If that is not a terminal, it is None; or, with `lines`, it prints a line now and then, so that logs show life. With
     --json there are no lines, because machines read standard error, too.
     """
+    label = printable(label)  # it may be the name of a folder
     if not sys.stderr.isatty():
         yield Lines(label) if lines and "--json" not in sys.argv else None
         return

@@ -1,0 +1,37 @@
+"""Text from files, made fit for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from coupledict.foundation.text import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("plain text, 3 x 4", "plain text, 3 x 4"),
+        ("Größe \N{IDEOGRAPHIC SPACE} 大きさ", "Größe \N{IDEOGRAPHIC SPACE} 大きさ"),
+        ("👩\u200d🔬", "👩\u200d🔬"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x9b2J", r"\x9b2J"),
+        ("one\ntwo\r\tthree\x7f", r"one\ntwo\r\tthree\x7f"),
+        ("abc\u202egnp.exe", r"abc\u202egnp.exe"),
+        ("\u2066\u200f\u2028\ufeff\U000e0041", r"\u2066\u200f\u2028\ufeff\U000e0041"),
+        ("\udcff", r"\udcff"),
+        (b"\x1b[2J", r"b'\x1b[2J'"),
+    ],
+)
+def test_what_steers_a_terminal_is_written_as_an_escape(text, told):
+    assert printable(text) == told
+
+
+def test_no_character_that_is_left_steers_a_terminal():
+    left = printable("".join(map(chr, range(0x11000))))
+    assert {sign for sign in left if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")} == {
+        "\u200c",
+        "\u200d",
+    }
+    left.encode()  # no halves of characters
