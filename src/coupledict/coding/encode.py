@@ -46,13 +46,20 @@ def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewLis
 
 
 def match_views(
-    X: object, dictionaries: Sequence[Array | None], *, single: bool, name: str = "X", missing: Missing = "error"
+    X: object,
+    dictionaries: Sequence[Array | None],
+    *,
+    single: bool,
+    name: str = "X",
+    missing: Missing = "error",
+    keep_mapped: bool = False,
 ) -> tuple[list[int], list[Array], bool]:
     """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
 
-    The last result is whether entries may be missing: because `missing` says so, or the views themselves.
+    The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
+    mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`.
     """
-    views = check_views(X, name, single=single)
+    views = check_views(X, name, single=single, keep_mapped=keep_mapped)
     if len(views) != len(dictionaries):
         raise ValueError(
             f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
@@ -109,7 +116,8 @@ def sparse_encode(
     ----------
     X : array of shape (n_samples, n_features), or list or dict of such arrays
         The samples; a list holds one array per view, with ``None`` for absent views, and a dict holds them by name.
-        Read-only, strided, Fortran-ordered and memory-mapped arrays are read in place and never changed.
+        Read-only, strided and Fortran-ordered arrays are read in place and never changed. Memory maps are copied a
+        chunk at a time; a file that was truncated raises OSError.
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows, of any norm: they are normalised internally, and codes refer to the atoms as given. Zero atoms
         are never chosen, nor are atoms whose norm is below 2.2e-308. A list holds one dictionary per view, a dict the
@@ -275,7 +283,7 @@ def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Mi
     check_choice(missing, "missing", get_args(Missing))
     dictionaries, single = check_dictionaries(dictionary)
     given = list_views(X, view_names(dictionary))
-    present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing)
+    present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing, keep_mapped=True)
     weights = check_weights(view_weights, len(dictionaries))[present]
     if not weights.any():
         raise ValueError("Expected a positive weight for at least one of the given views, got only zeros.")

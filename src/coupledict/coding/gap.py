@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..foundation.arrays import Array, Floats
+from ..foundation.arrays import Array, Floats, read_rows
 
 NUMBERS_AT_ONCE = 1 << 22  # correlations that are held in memory at a time
 
@@ -35,7 +35,7 @@ def duality_gaps(
     for start in range(0, n_samples, step):
         rows = slice(start, min(start + step, n_samples))
         pairs = zip(views, scales, strict=True)
-        signals = np.hstack([np.asarray(view[rows], np.float64) * scale for view, scale in pairs])
+        signals = np.hstack([read_rows(view, start, rows.stop, np.dtype(np.float64)) * scale for view, scale in pairs])
         code = codes[rows].astype(np.float64)
         residual = signals - code @ atoms
         residual[np.isnan(signals)] = 0

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array, read_rows
+from ..foundation.mapped import rows_in_memory
 from ..kernels import _native
 
 
@@ -89,7 +90,8 @@ class Samples:
             name = f"row {self.origin.start + start + row} of chunk {self.origin.block}"
         if status[row] == _native.NOT_FINITE:
             number = self.number(start + row)
-            raise not_finite([view[number] for view in self.views], name, self.names, missing=self.missing)
+            rows = [rows_in_memory(view, number, number + 1)[0] for view in self.views]
+            raise not_finite(rows, name, self.names, missing=self.missing)
         raise ValueError(
             f"The coefficients of {name} exceed the range of {self.dtype}."
             " Bring X and the dictionary to comparable scales."

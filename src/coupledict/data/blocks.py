@@ -7,10 +7,8 @@ how the samples are split into blocks, but not on the kind of reader or the numb
 from __future__ import annotations
 
 import functools
-import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +16,13 @@ import numpy.typing as npt
 
 from ..coding.samples import Piece
 from ..foundation.arrays import Array, common_dtype, largest_number
+from ..foundation.mapped import copy_mapped, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.views import Views, check_view, list_views, view_names
 
 BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
 BLOCK_BYTES = 32 << 20  # and the largest size of such a block
-LARGE_BYTES = 64 << 20  # smaller memory maps are treated as arrays in memory
+LARGE_BYTES = 64 << 20  # smaller memory maps are read completely, and then are arrays in memory
 
 
 Loaded = tuple[Piece, Callable[[], list[Array]]]
@@ -131,12 +130,11 @@ class ArrayBlocks(Blocks):
     @staticmethod
     def _read_view(view: Any, name: str, start: int, stop: int, block: int) -> Array:
         try:
-            if isinstance(view, np.memmap):
-                _check_length(view)
             rows = view[start:stop]
-            if isinstance(view, np.memmap):
-                rows = np.array(rows)  # a copy, so that the pages of the file can be released at once
-                _forget(view, start, stop)
+            if (mapped := find_map(rows)) is not None and rows.size:
+                copied = copy_mapped(rows, mapped)
+                forget_pages(rows)
+                rows = copied
             rows = np.asarray(rows)
         except Exception as error:
             raise OSError(f"Could not read chunk {block} (samples {start} to {stop - 1}) of {name}: {error}") from error
@@ -154,29 +152,6 @@ def block_rows(views: Sequence[Any]) -> int:
     wanted = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(bytes_per_row, 1)))
     stored: int = max((int(chunks[0]) for view in views if (chunks := getattr(view, "chunks", None))), default=1)
     return stored * max(1, wanted // stored)
-
-
-def _check_length(view: np.memmap[Any, Any]) -> None:
-    """Raise if the file of a memory map has become shorter; reading past its end would kill the process."""
-    file = getattr(view, "_mmap", None)
-    if file is not None and view.offset is not None:
-        needed = view.offset - view.offset % mmap.ALLOCATIONGRANULARITY + len(file)
-        if file.size() < needed:
-            raise OSError(f"its file has {file.size()} bytes, {needed} are needed; it was truncated")
-
-
-def _forget(view: np.memmap[Any, Any], start: int, stop: int) -> None:
-    """Release the pages of these rows; otherwise they count as memory of this process."""
-    file = getattr(view, "_mmap", None)
-    if file is None or not view.flags.c_contiguous or not hasattr(mmap, "MADV_DONTNEED"):
-        return
-    first = view.ctypes.data - np.frombuffer(file, np.uint8).ctypes.data
-    begin, end = first + start * view.strides[0], first + stop * view.strides[0]
-    begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE  # a page that also holds a neighbouring row stays
-    end = end // mmap.PAGESIZE * mmap.PAGESIZE
-    if view.mode == "r" and end > begin:  # not pages of a writable map: changes might be lost
-        with suppress(ValueError, OSError):
-            file.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
 class _Chunks(Blocks):
@@ -328,7 +303,8 @@ class ReplayedBlocks(_Chunks):
 def is_stored(value: object) -> bool:
     """Return whether an array is on disk and read by slices (Zarr, HDF5, a large memory map), not in memory."""
     if isinstance(value, np.ndarray):
-        return isinstance(value, np.memmap) and value.nbytes >= LARGE_BYTES
+        mapped = isinstance(value, np.memmap) or find_map(value) is not None
+        return mapped and value.nbytes >= LARGE_BYTES and not np.ma.isMaskedArray(value)
     return all(hasattr(value, name) for name in ("shape", "dtype", "chunks", "__getitem__"))
 
 

@@ -188,7 +188,8 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
             )
     rows, aligned = first.chunks[0], []
     for view, name in zip(views, names, strict=True):
-        if not isinstance(view, da.Array) and not is_stored(view):
+        # Dask would copy an array of NumPy, and with it a file that is mapped.
+        if not isinstance(view, da.Array) and (isinstance(view, np.ndarray) or not is_stored(view)):
             array, mask = check_view(view, name), declared_missing(view)
             view = array if mask is None else np.ma.array(array, mask=mask)
         if len(view.shape) != 2 or view.shape[1] == 0:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..foundation.mapped import in_memory
 from ..foundation.views import Views, ViewsLike, list_views
 from .tables import OutputMixin
 
@@ -75,7 +76,8 @@ class EachView(OutputMixin, BaseEstimator):  # type: ignore[misc]
             if view is None:
                 raise ValueError(f"Expected every view to be present in fit, got None for X[{v}].")
         self.transformers_ = [
-            None if own is None else clone(own).fit(view, y) for own, view in zip(chosen, views, strict=True)
+            None if own is None else clone(own).fit(in_memory(view, f"X[{v}]"), y)
+            for v, (own, view) in enumerate(zip(chosen, views, strict=True))
         ]
         self.n_features_in_ = [int(view.shape[1]) for view in views]
         self.view_names_in_ = given.names
@@ -116,8 +118,8 @@ class EachView(OutputMixin, BaseEstimator):  # type: ignore[misc]
                 f"Expected {len(self.transformers_)} views in X (None for an absent one), got {len(views)}."
             )
         changed = [
-            view if view is None or own is None else getattr(own, method)(view)
-            for own, view in zip(self.transformers_, views, strict=True)
+            view if view is None or own is None else getattr(own, method)(in_memory(view, f"X[{v}]"))
+            for v, (own, view) in enumerate(zip(self.transformers_, views, strict=True))
         ]
         names = self.view_names_in_
         return Views(changed if names is None else dict(zip(names, changed, strict=True)))

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .mapped import rows_in_memory
+
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -23,8 +25,11 @@ def common_dtype(arrays: Sequence[Array | None]) -> np.dtype[Any]:
 
 
 def read_rows(view: Array, start: int, stop: int, dtype: np.dtype[Any]) -> Array:
-    """Return rows of a view in the given number type; copy them only if the kernels cannot read them in place."""
-    rows = np.asarray(view[start:stop], dtype=dtype)
+    """Return rows of a view in the given number type; copy them only if the kernels cannot read them in place.
+
+    Rows of a mapped file are copied too: if it was truncated, reading them in place would end the process.
+    """
+    rows = np.asarray(rows_in_memory(view, start, stop), dtype=dtype)
     whole_strides = all(stride % rows.itemsize == 0 for stride in rows.strides)
     return rows if rows.flags.aligned and whole_strides else np.ascontiguousarray(rows)
 

@@ -13,29 +13,32 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
+from .mapped import in_memory
 from .tables import is_table, missing_in_table
 
 #: Whether NaN is an error, or stands for a missing entry.
 Missing: TypeAlias = Literal["error", "nan"]
 
 
-def masked_to_nan(value: Any) -> Any:
-    """Return a masked array as an array of floats with NaN for masked entries, and anything else unchanged.
+def masked_to_nan(value: Any, name: str = "X", *, keep_mapped: bool = False) -> Any:
+    """Return a masked array as an array of floats with NaN for masked entries.
 
-    Integers that float32 cannot represent become float64.
+    Integers that float32 cannot represent become float64. An array in a mapped file is copied to memory, unless it is
+    kept there for callers that read it a few rows at a time; anything else is returned unchanged. `name` is for errors.
     """
     if not np.ma.isMaskedArray(value):
-        return value
-    if value.dtype.kind not in "fiub" or np.ma.getmask(value) is np.ma.nomask:
-        return np.asarray(value.data)
-    return np.where(np.ma.getmaskarray(value), np.float32(np.nan), value.data)
+        return in_memory(value, name) if isinstance(value, np.ndarray) and not keep_mapped else value
+    data = np.asarray(in_memory(value.data, name))
+    if data.dtype.kind not in "fiub" or np.ma.getmask(value) is np.ma.nomask:
+        return data
+    return np.where(in_memory(np.ma.getmaskarray(value), name), np.float32(np.nan), data)
 
 
 def declared_missing(value: Any) -> npt.NDArray[np.bool_] | None:
     """Return which entries an array or a table itself says are missing; None if it says so of none."""
     mask = None
     if np.ma.isMaskedArray(value):
-        mask = np.ma.getmaskarray(value)
+        mask = in_memory(np.ma.getmaskarray(value))
     elif is_table(value):
         mask = missing_in_table(value)
     return mask if mask is not None and mask.any() else None

@@ -274,14 +274,17 @@ def _n_dims(entry: Any) -> int:
     return len(entry.shape) if hasattr(entry, "shape") else int(np.ndim(entry))
 
 
-def check_view(value: object, name: str) -> Array:
+def check_view(value: object, name: str, *, keep_mapped: bool = False) -> Array:
     """Return `value` as a 2-D array of real numbers, without converting its number type.
 
-    Only numbers that are marked as missing, which become NaN, need a floating-point type.
+    Only numbers that are marked as missing, which become NaN, need a floating-point type. An array in a mapped file is
+    copied to memory, unless it is kept there for callers that read it with
+    :func:`coupledict.foundation.arrays.read_rows`.
     """
     if scipy.sparse.issparse(value):
         raise TypeError(f"Expected {name} to be a dense array, got a sparse one. Convert it with {name}.toarray().")
-    array = table_to_array(value, name) if is_table(value) else np.asarray(masked_to_nan(value))
+    table = table_to_array(value, name) if is_table(value) else value
+    array = np.asarray(masked_to_nan(table, name, keep_mapped=keep_mapped))
     if array.ndim != 2:
         hint = f" Use {name}.reshape(1, -1) for a single sample." if array.ndim == 1 else ""
         raise ValueError(f"Expected {name} to have 2 dimensions, got {array.ndim} (shape {array.shape}).{hint}")
@@ -293,14 +296,17 @@ def check_view(value: object, name: str) -> Array:
     return array
 
 
-def check_views(value: object, name: str, *, single: bool) -> ViewList:
-    """Return `value` as a list of checked views; with `single`, one array is expected."""
+def check_views(value: object, name: str, *, single: bool, keep_mapped: bool = False) -> ViewList:
+    """Return `value` as a list of checked views; with `single`, one array is expected. See :func:`check_view`."""
     if single:
-        return [check_view(value, name)]
+        return [check_view(value, name, keep_mapped=keep_mapped)]
     value = list_views(value)
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"
             f" {type(value).__name__}."
         )
-    return [None if entry is None else check_view(entry, f"{name}[{v}]") for v, entry in enumerate(value)]
+    return [
+        None if entry is None else check_view(entry, f"{name}[{v}]", keep_mapped=keep_mapped)
+        for v, entry in enumerate(value)
+    ]

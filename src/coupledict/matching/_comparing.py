@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.mapped import rows_in_memory
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
@@ -108,7 +109,7 @@ class Sides:
     def _blocks(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, Array]]:
         """Yield where a block of the gallery starts, and its vectors."""
         for start in range(0, self.gallery.shape[0], GALLERY_BLOCK):
-            block = self.gallery[start : start + GALLERY_BLOCK]
+            block = rows_in_memory(self.gallery, start, start + GALLERY_BLOCK)
             vectors = self.fitted.vectors({self.target: block}, self.where, self.target, self.n_jobs)
             yield start, vectors.astype(dtype, copy=False)
 

@@ -22,6 +22,7 @@ from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array
 from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, check_truth
+from ..foundation.mapped import in_memory
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
 from ..foundation.views import ViewArrays, ViewLike, ViewsLike, list_views, view_names, view_number
@@ -386,7 +387,8 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
         (10, 3)
         """
         sources, wanted = self._direction(source, target)
-        where, there = self._comparison(sources, wanted), self._check_side(gallery, wanted, "gallery")
+        where = self._comparison(sources, wanted)
+        there = self._check_side(gallery, wanted, "gallery", keep_mapped=True)
         sides = Sides(self._fitted, {}, there, wanted, where, self.n_jobs)
         with self._watched() as told:
             vectors = sides.vectors(np.dtype(np.float32), told)
@@ -510,4 +512,4 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
 
 def _rows(view: Any, chosen: Array) -> Any:
     """Return the chosen rows of an array or a table; the same object if that is all of them."""
-    return view if chosen.all() else _safe_indexing(view, np.flatnonzero(chosen))
+    return view if chosen.all() else _safe_indexing(in_memory(view), np.flatnonzero(chosen))

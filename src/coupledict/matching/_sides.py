@@ -38,7 +38,7 @@ class SidesMixin:
         """Return queries and gallery, checked."""
         sources, wanted = self._direction(source, target)
         given = self._queries(queries, sources, single=is_single(source))
-        there = self._check_side(gallery, wanted, "gallery")
+        there = self._check_side(gallery, wanted, "gallery", keep_mapped=True)
         return Sides(self._fitted, given, there, wanted, self._comparison(sources, wanted), self.n_jobs)
 
     def _direction(self, source: int | str | Sequence[int | str], target: int | str) -> tuple[tuple[int, ...], int]:
@@ -91,9 +91,12 @@ class SidesMixin:
             raise ValueError(f"Expected each sample of {name} to have a view, sample {int(np.argmin(some))} has none.")
         return views
 
-    def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True) -> Array:
-        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view."""
-        array = check_view(value, name)
+    def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True, keep_mapped: bool = False) -> Array:
+        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view.
+
+        A gallery in a mapped file stays there: it is read block by block.
+        """
+        array = check_view(value, name, keep_mapped=keep_mapped)
         width = self.n_features_in_[view]
         if array.shape[1] != width:
             raise ValueError(f"Expected {name} to have the {width} features of view {view}, got {array.shape[1]}.")

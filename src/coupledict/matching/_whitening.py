@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from ..foundation.arrays import Array, Floats, read_rows
+from ..foundation.mapped import rows_in_memory
 from ..parallel.blas import one_blas_thread
 from ._preparing import Kind, Preparation, PreparationSums
 
@@ -26,7 +27,7 @@ RANK_TOL = 1e-10  # variances below this share of the largest are rounding error
 def check_finite(view: Array, name: str, remedy: str = "") -> None:
     """Raise where a view holds NaN or infinity, naming the sample."""
     for start in range(0, view.shape[0], BLOCK_ROWS):
-        bad = ~np.isfinite(view[start : start + BLOCK_ROWS]).all(axis=1)
+        bad = ~np.isfinite(rows_in_memory(view, start, start + BLOCK_ROWS)).all(axis=1)
         if bad.any():
             raise ValueError(
                 f"Expected {name} to be finite, got NaN or infinity in sample {start + int(np.argmax(bad))}."
@@ -37,7 +38,7 @@ def check_finite(view: Array, name: str, remedy: str = "") -> None:
 def check_rows(view: Array, name: str) -> None:
     """Raise where a row of a view is neither finite nor NaN throughout, naming the sample."""
     for start in range(0, view.shape[0], BLOCK_ROWS):
-        rows = view[start : start + BLOCK_ROWS]
+        rows = rows_in_memory(view, start, start + BLOCK_ROWS)
         finite = np.isfinite(rows).all(axis=1)
         bad = ~finite & ~np.isnan(rows).all(axis=1)
         if bad.any():
