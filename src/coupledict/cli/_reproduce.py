@@ -128,7 +128,13 @@ def _claims(results: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 def _outcome(results: dict[str, Any]) -> dict[str, Any]:
     """Return the claims of a run for machines; the rest is in results.json."""
     claims = [
-        {"group": title, "claim": entry["claim"], "measured": entry["measured"], "holds": entry["holds"]}
+        {
+            "group": title,
+            "claim": entry["claim"],
+            "measured": entry["measured"],
+            "holds": entry["holds"],
+            "why": entry["why"],
+        }
         for title, entries in _claims(results)
         for entry in entries
     ]
@@ -137,9 +143,16 @@ def _outcome(results: dict[str, Any]) -> dict[str, Any]:
 
 def summary(results: dict[str, Any]) -> list[str]:
     """Return the claims of a run in lines."""
-    marks = {True: "holds", False: "does not hold", None: "open"}
+    marks = {True: "holds", False: "does not hold"}
     lines = list(results["data"])
     for title, claims in _claims(results):
+        decided = [entry for entry in claims if entry["holds"] is not None]
         lines += ["", title]
-        lines += [f"  [{marks[entry['holds']]}] {entry['claim']} {entry['measured']}" for entry in claims]
+        lines += [f"  [{marks[entry['holds']]}] {entry['claim']} {_sentence(entry['measured'])}" for entry in decided]
+        if n_open := len(claims) - len(decided):
+            lines.append(f"  [too small to tell here] {n_open} {'claim' if n_open == 1 else 'claims'}, in the report.")
     return [*lines, ""]
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."

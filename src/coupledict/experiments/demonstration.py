@@ -16,7 +16,7 @@ from ..foundation.arrays import Array
 from ..foundation.progress import Callback
 from ..images import MultiFocusFusion
 from .figures import new_figure
-from .reproduction import QUICK_TIME, count_steps, run_experiments
+from .reproduction import count_steps, run_experiments
 from .sources import bundled_image
 from .steps import BeginStep, Steps
 
@@ -48,7 +48,7 @@ def demonstrate(
     results : dict
         The content of ``results.json``.
     """
-    steps = Steps(callback, OWN_STEPS + count_steps(QUICK_TIME))
+    steps = Steps(callback, OWN_STEPS + count_steps(quick=True))
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
         folder = Path(name)

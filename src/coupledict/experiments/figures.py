@@ -11,7 +11,7 @@ import numpy as np
 from ..foundation.arrays import Array
 from ..foundation.drawing import describe_norms
 from ..plotting import COLOURS, plot_atoms
-from .against_time import (
+from .methods import (
     CONSTANT_METHOD,
     DEFAULT_METHOD,
     KSVD_METHOD,

@@ -7,7 +7,7 @@ atoms may have the larger error. To compare them by one number, codes are made j
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +88,8 @@ def nonzeros_at_error(
 
 def first_reaching(
     X: Array,
-    dictionaries: Sequence[Array],
-    levels: Sequence[Level],
+    dictionaries: Iterable[Array],
+    levels: Iterable[Level],
     target: Level,
     n_nonzero_coefs: int,
     tol: float,

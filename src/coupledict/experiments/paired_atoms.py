@@ -28,11 +28,12 @@ PAPER_METHOD, DEFAULT_METHOD = "the paper's method", "the default"
 SETTINGS: dict[str, dict[str, Any]] = {PAPER_METHOD: PAPER, DEFAULT_METHOD: {"predictor": "dictionary"}}
 TWIN = 0.99
 PER_ATOM = ("correlation", "best", "gain")
+PER_TRIAL = ("median_same", "same_index_share", "median_rank", "chance")
 
 
 @dataclass(frozen=True)
 class PairSizes:
-    """How much the experiment learns from."""
+    """How much the experiment learns from, and how often it is run, on other patches each time."""
 
     n_patches: int = 20_000
     n_held_out: int = 5_000
@@ -40,6 +41,12 @@ class PairSizes:
     n_nonzero_coefs: int = 5
     max_iter: int = 30
     side: int = 8
+    repeats: int = 5
+
+
+def count_steps(sizes: PairSizes) -> int:
+    """Return how many steps the experiment has."""
+    return 2 * len(SETTINGS) + sizes.repeats - 1
 
 
 def blur_map(focused: Array, blurred: Array) -> npt.NDArray[np.float64]:
@@ -131,16 +138,13 @@ def paired_atoms(
     Returns
     -------
     results : dict
-        Plain numbers. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four.
+        Plain numbers. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four, and
+        ``trials`` has figures of the paper's method for each run.
     dictionaries : dict
         For ``"together"`` and ``"separate"`` the focused and the blurred atoms, by the paper's method: of norm 1 in
         each view.
     """
-    views = distinct_patches(
-        [focused, blurred], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed, dtype=np.float32
-    )
-    train = [np.ascontiguousarray(view[: sizes.n_patches]) for view in views]
-    held_out = [view[sizes.n_patches :] for view in views]
+    train, held_out = _draw(focused, blurred, sizes, seed)
     blur = blur_map(*train)
     missed = np.sum((held_out[1] - held_out[0] @ blur) ** 2, dtype=np.float64)
     energy = np.sum(held_out[1] ** 2, dtype=np.float64)
@@ -149,8 +153,7 @@ def paired_atoms(
     for method, settings in SETTINGS.items():
         for how in (TOGETHER, APART):
             begin(f"paired atoms: learned {'together' if how == TOGETHER else 'separately'}, {method}")
-            groups = [[0, 1]] if how == TOGETHER else [[0], [1]]
-            learned[method, how] = _Learned.fit(train, groups, sizes, seed, threads, settings)
+            learned[method, how] = _Learned.fit(train, how, sizes, seed, threads, settings)
     rows = [
         {"method": method, "how": how, **one.figures(held_out), **judge_pairs(one.atoms, blur)}
         for (method, how), one in learned.items()
@@ -167,10 +170,34 @@ def paired_atoms(
         "energies": [float(np.mean(np.sum(view.astype(np.float64) ** 2, axis=1))) for view in train],
         "variants": [{key: value for key, value in row.items() if key not in PER_ATOM} for row in rows],
     }
+    results["trials"] = [{row["how"]: {key: row[key] for key in PER_TRIAL} for row in rows[:2]}]
+    for number in range(1, sizes.repeats):
+        begin(f"paired atoms: both ways on other patches, run {number + 1} of {sizes.repeats}")
+        results["trials"].append(_trial(focused, blurred, sizes, seed + number, threads))
     for row in rows[:2]:
         atoms = {key: row[key] for key in PER_ATOM} | learned[PAPER_METHOD, row["how"]].use(train)
         results[row["how"]] = {key: value for key, value in row.items() if key not in PER_ATOM} | {"atoms": atoms}
     return results, {how: learned[PAPER_METHOD, how].atoms for how in (TOGETHER, APART)}
+
+
+def _draw(focused: list[Array], blurred: list[Array], sizes: PairSizes, seed: int) -> tuple[list[Array], list[Array]]:
+    """Return focused and blurred patches to learn from, and others that are held out."""
+    views = distinct_patches(
+        [focused, blurred], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed, dtype=np.float32
+    )
+    train = [np.ascontiguousarray(view[: sizes.n_patches]) for view in views]
+    return train, [view[sizes.n_patches :] for view in views]
+
+
+def _trial(focused: list[Array], blurred: list[Array], sizes: PairSizes, seed: int, threads: int) -> dict[str, Any]:
+    """Return how well atoms match that the paper's method learned together and separately, on a draw of its own."""
+    train, _ = _draw(focused, blurred, sizes, seed)
+    blur = blur_map(*train)
+    found = {}
+    for how in (TOGETHER, APART):
+        judged = judge_pairs(_Learned.fit(train, how, sizes, seed, threads, PAPER).atoms, blur)
+        found[how] = {key: judged[key] for key in PER_TRIAL}
+    return found
 
 
 @dataclass(frozen=True)
@@ -185,12 +212,13 @@ class _Learned:
     def fit(
         cls,
         views: list[Array],
-        groups: list[list[int]],
+        how: str,
         sizes: PairSizes,
         seed: int,
         threads: int,
         settings: dict[str, Any],
     ) -> _Learned:
+        groups = [[0, 1]] if how == TOGETHER else [[0], [1]]
         began = time.perf_counter()
         # Separate learners share nothing, not even the order of the samples, so each has its own seed.
         learners = [

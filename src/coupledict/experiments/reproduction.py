@@ -16,24 +16,27 @@ from ..foundation.arrays import Array
 from ..foundation.progress import Callback
 from ..kernels.instruction_sets import build_info
 from ..report import write_report
-from .against_time import METHODS, PEERS, TimeSizes, against_time, regimes
+from .against_time import against_time
+from .against_time import count_steps as count_time_steps
 from .claims import pair_claims, time_claims
 from .figures import draw_all, new_figure
 from .machine import machine
 from .paired_atoms import PairSizes, paired_atoms
+from .paired_atoms import count_steps as count_pair_steps
+from .regimes import N_REGIMES, TimeSizes, regimes
 from .sources import load_images, load_pairs
 from .steps import BeginStep, Steps
 
-QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max_iter=15)
+QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max_iter=15, repeats=3)
 QUICK_TIME = TimeSizes(n_patches=1_000, n_held_out=1_000, n_components=100, repeats=1, peer_seconds=0.3, thinning=8)
 QUICK_NOTE = "This was a quick run on few patches, timed once: it shows that everything works, not how fast it is."
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "spams-bin", "dictlearn")
 
 
-def count_steps(time_sizes: TimeSizes) -> int:
-    """Return how many steps a run has, at most: peers that are not installed are left out."""
-    timed = sum(time_sizes.repeats if method.repeated else 1 for method in METHODS)
-    return 1 + 4 + 2 * (timed + 2 * len(METHODS) + len(PEERS)) + 2
+def count_steps(*, quick: bool) -> int:
+    """Return how many steps a run has, at most."""
+    pair_sizes, time_sizes = _sizes(quick=quick)
+    return 1 + count_pair_steps(pair_sizes) + N_REGIMES * count_time_steps(time_sizes) + 2
 
 
 def reproduce(
@@ -77,7 +80,7 @@ def reproduce(
     FileExistsError
         If there is a file of the same name in the end, and `replace` is False.
     """
-    steps = Steps(callback, count_steps(QUICK_TIME if quick else TimeSizes()))
+    steps = Steps(callback, count_steps(quick=quick))
     return run_experiments(
         output,
         data=data,
@@ -88,6 +91,10 @@ def reproduce(
         begin=steps.begin,
         replace=replace,
     )
+
+
+def _sizes(*, quick: bool) -> tuple[PairSizes, TimeSizes]:
+    return (QUICK_PAIRS, QUICK_TIME) if quick else (PairSizes(), TimeSizes())
 
 
 def run_experiments(
@@ -103,7 +110,7 @@ def run_experiments(
 ) -> dict[str, Any]:
     """Do what :func:`reproduce` does, as a part of a run that has other steps too."""
     began = time.perf_counter()
-    pair_sizes, time_sizes = (QUICK_PAIRS, QUICK_TIME) if quick else (PairSizes(), TimeSizes())
+    pair_sizes, time_sizes = _sizes(quick=quick)
     new_figure(1, 1)  # raises now, and not after minutes, if matplotlib is missing
     output.mkdir(parents=True, exist_ok=True)
     begin("reading images")
@@ -124,8 +131,8 @@ def run_experiments(
         focused, blurred, sizes=pair_sizes, seed=seed, threads=threads, begin=begin
     )
     results["time"] = []
-    for regime in regimes(images, sizes=time_sizes, seed=seed, threads=threads):
-        figures = against_time(regime, sizes=time_sizes, seed=seed, begin=begin)
+    for draws in regimes(images, sizes=time_sizes, seed=seed, threads=threads):
+        figures = against_time(draws, sizes=time_sizes, seed=seed, begin=begin)
         results["time"].append(figures | {"claims": time_claims(figures)})
     results["claims"] = pair_claims(results["pairs"])
     _write(output, results, dictionaries, began, begin, replace=replace)

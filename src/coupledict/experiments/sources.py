@@ -26,6 +26,8 @@ BUNDLED = (
     "coffee",
     "rocket",
 )
+#: Those whose rights scikit-image states. Models that ship learn from no others; images/models/CREDITS.md lists them.
+STATED_RIGHTS = tuple(name for name in BUNDLED if name != "moon")
 
 #: Regions of the Lytro pairs where one image is in focus and the other is not: pair, focused, blurred, row, column,
 #: height, width. The authors of the paper trained on these.
