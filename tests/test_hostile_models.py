@@ -116,18 +116,35 @@ def big_files():
     yield "lists", forge({}, '{"a": [' + "[]," * n + "[]]}"), too_many
     yield "objects", forge({}, '{"a": [' + '{"":0},' * n + "0]}"), too_many
     yield "strings", forge({}, '{"a": [' + '"ab",' * 5 * n + "0]}"), too_many
-    hidden = forge({}, '{"a": [' + "[]," * n + "[]]}")[8:].replace(b"[]", rb"\u005b\u005d").replace(b",", rb"\u002c")
-    hidden = hidden.replace(rb"\u002c", b",", 3)  # those of the header itself
-    yield "hidden lists", len(hidden).to_bytes(8, "little") + hidden, "more values|safetensors format"
+    hidden = forge({}, '{"a": [' + "[]," * 2 * n + "[]]}")[8:].replace(b"[],", rb"\u005b\u005d\u002c")
+    yield "hidden lists", len(hidden).to_bytes(8, "little") + hidden, too_many
     yield "as many lists as may be", forge({}, '{"a": [' + "[]," * 390_000 + "[]]}"), "opened"
     yield "a long string", forge({}, '{"a": "' + "x" * 4_000_000 + '\\ud83d\\ude00"}'), "opened"
+    # Characters beyond Latin-1 make Python keep strings with 4 bytes per character.
+    most, emoji = 60 << 20, "\\ud83d\\ude00"
+    for name, contents, words in (
+        ("with an emoji", "x" * most + "\N{GRINNING FACE}", "not plain ASCII"),
+        ("of emoji", "\N{GRINNING FACE}" * (most // 4), "not plain ASCII"),
+        ("with an escaped emoji", "x" * most + emoji, "opened"),
+        ("of escapes", "\\u0100" * (most // 7), "opened"),
+        (
+            "of lists and an escaped emoji",
+            '", ' + "[0]," * 1_400_000 + '"' + "x" * (most - 5_600_000) + emoji,
+            "opened",
+        ),
+    ):
+        yield f"60 MiB {name}", forge({}, f'{{"a": ["{contents}"]}}'), words
+    hidden = forge({}, '{"a": "' + "x" * most + '"}')[8:].replace(b"xxxxxx", rb"\u0100", 1)
+    yield "60 MiB with an escape of the header", len(hidden).to_bytes(8, "little") + hidden, "not plain ASCII"
+    names = {f"{k}\N{GRINNING FACE}" * 250: np.zeros(0) for k in range(2_000)}
+    yield "long names", forge(names, {}), "opened"
     yield "tensors", forge({str(k): np.zeros(0) for k in range(15_000)}, {}), "opened"
     yield "a large model", forge({"x": np.ones((2000, 2000))}, {}), "opened"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
-    expected = {str(tmp_path / "zeros"): "safetensors format"}
+    expected = {str(tmp_path / "zeros"): "more than 100000000"}
     (tmp_path / "zeros").write_bytes((100 << 20).to_bytes(8, "little"))
     os.truncate(tmp_path / "zeros", (100 << 20) + 8)
     for name, contents, words in big_files():
@@ -141,6 +158,59 @@ def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
         assert grown <= 8 * size + models.FREE_COST, (file, grown, size)
         if file.endswith("a large model"):
             assert grown <= 2.5 * size + (8 << 20), (grown, size)
+        os.remove(file)
+
+
+def test_headers_are_as_long_as_they_may_be(path, monkeypatch):
+    """What is written can be read, up to the longest header; what is longer is written by nobody."""
+    monkeypatch.setattr(models, "LONGEST_HEADER", 1 << 16)
+    write_model(path, {}, {"a": "x" * (models.LONGEST_HEADER - 1000)})
+    assert len(read_model(path)[1]["a"]) == models.LONGEST_HEADER - 1000
+    with pytest.raises(ValueError, match="Expected fewer tensors and less metadata, got a header of"):
+        write_model(path, {}, {"b": "x" * models.LONGEST_HEADER})
+    assert "a" in read_model(path)[1]
+
+
+def with_header(contents, change):
+    """Return a file whose header is changed as text."""
+    end = 8 + int.from_bytes(contents[:8], "little")
+    text = change(contents[8:end].decode()).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + contents[end:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(
+            '"components.0":', '"components.0":{"dtype":"F64","shape":[0],"data_offsets":[0,0]},"components.0":'
+        ),
+        lambda text: text.replace(
+            '"components.0":', r'"c\u006fmponents.0":{"dtype":"F64","shape":[0],"data_offsets":[0,0]},"components.0":'
+        ),
+        lambda text: text.replace('{"__metadata__":', '{"__metadata__":{"format":"coupledict"},"__metadata__":', 1),
+        lambda text: text.replace('"format":"coupledict"', '"format":"other","format":"coupledict"', 1),
+        lambda text: text.replace('"checksum":', '"checksum":"","checksum":', 1),
+        lambda text: text.replace('"dtype":"F64"', '"dtype":"F32","dtype":"F64"', 1),
+    ],
+)
+def test_no_key_of_a_header_may_come_twice(kinds, path, change):
+    """Readers differ in which of two they use: what one has checked, another would not see."""
+    contents = kinds["coupled"].path.read_bytes()
+    path.write_bytes(with_header(contents, lambda text: text))
+    assert coupledict.load(path).components_[0].shape == (6, 4)
+    forged = with_header(contents, change)
+    assert len(forged) > len(contents)
+    path.write_bytes(forged)
+    refused(path, words="not in the safetensors format or is damaged")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "0", '"x"', "null", "{", '{"__metadata__": []}', '{"__metadata__": {"format": 1}}', "\ufeff{}"]
+)
+def test_headers_that_are_none(path, text):
+    path.write_bytes(len(text.encode()).to_bytes(8, "little") + text.encode())
+    refused(path)
 
 
 def test_what_could_not_be_read_is_not_written(path):
@@ -293,6 +363,18 @@ def test_numbers_that_leave_no_room_are_refused_or_work(kinds, path):
             else:
                 model_files._works(kind, found)
     assert n_refused > 30
+
+
+def test_labels_of_very_different_lengths_do_not_fill_the_memory(kinds, path):
+    """NumPy gives all labels the room of the longest: 4 GB here, and half of that before anything is compared."""
+    labels = ["x" * 1_000_000, *map(str, range(1000))]
+    path.write_bytes(
+        changed(
+            kinds["representation"],
+            lambda tensors, metadata: metadata.update(classes=labels, classes_dtype="<U1000000"),
+        )
+    )
+    refused(path, words="its labels are of the kind")
 
 
 @pytest.mark.parametrize("kind", ["classifier", "representation", "matcher"])

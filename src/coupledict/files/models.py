@@ -29,13 +29,19 @@ FORMAT_VERSION = "2"
 READABLE_VERSIONS = ("1", "2")
 DTYPES = {"F32": np.dtype(np.float32), "F64": np.dtype(np.float64), "I64": np.dtype(np.int64)}
 RESERVED = "__metadata__"  # the key that safetensors uses for the strings
+NOT_SAFETENSORS = "one that is not in the safetensors format or is damaged"
 LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
 
 # A header of a few megabytes can describe gigabytes of empty lists. Each of these characters costs Python at most this
 # many bytes of memory. A file may cost FREE_COST bytes, plus COST_PER_BYTE times its size.
 COSTS = {"{": 232, "[": 88, ",": 80}
 FREE_COST = 64 << 20
-COST_PER_BYTE = 4
+COST_PER_BYTE = 3
+LONGEST_HEADER = 100_000_000  # bytes; what safetensors allows
+# A single character beyond Latin-1 makes Python keep a string with 4 bytes per character, so that long headers, which
+# hold metadata, must be ASCII; names of tensors need not be.
+LONGEST_WIDE_HEADER = 4 << 20
+CHUNK = 1 << 20  # characters of metadata that are digested at a time
 MOST = 2**53  # larger counts cannot be real
 LONGEST_REASON = 300  # at most this many characters of a reason go into an error message
 
@@ -99,10 +105,12 @@ def write_model(
     text = _as_json(metadata)
     marks = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": text, "checksum": _checksum(arrays, text)}
     header = _header(arrays, marks)
-    if _cost(header) > FREE_COST + COST_PER_BYTE * len(header):  # what could not be read is not written
+    try:
+        check_header(header[LENGTH_BYTES:], len(header))  # what could not be read is not written
+    except ValueError as error:
         raise ValueError(
             f"Expected fewer tensors and less metadata, got a header of {len(header)} bytes. Put numbers in tensors."
-        )
+        ) from error
     write_file(path, [header, *(_contents(array) for _, array in _layout(arrays))], replace=replace)
 
 
@@ -138,11 +146,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
 def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], str]:
     """Return the tensors and metadata, as :func:`read_model` does, and the format version of the file."""
     name = repr(os.fspath(path))
-    size = _check_beginning(path, name)
+    size, marks = _read_beginning(path, name)
+    _check_marks(marks, name)
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
-            marks = file.metadata() or {}
-            _check_marks(marks, name)
             keys = sorted(file.keys())
             for key in keys:
                 if file.get_slice(key).get_dtype() not in DTYPES:
@@ -151,13 +158,13 @@ def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict
     except ModelFileError:
         raise
     except (SafetensorError, ValueError, OverflowError) as error:  # the latter two: shapes that NumPy cannot hold
-        _damaged(name, "one that is not in the safetensors format or is damaged", error)
+        _damaged(name, NOT_SAFETENSORS, error)
     text = marks.get("metadata", "")
     try:
         check_cost(text, size)  # checked again: escapes in the header may have hidden some of these characters
     except ValueError as error:
         raise contradiction(path, "a complete model", error) from error
-    metadata = _from_json(text, name)
+    metadata = _from_json(text, name, "one whose metadata is not valid JSON", "one whose metadata is not a JSON object")
     for key, array in tensors.items():
         if not np.isfinite(array).all():
             _damaged(name, f"one whose tensor {key!r} holds NaN or infinity")
@@ -201,8 +208,8 @@ def _as_json(metadata: Mapping[str, JSON]) -> str:
     return text
 
 
-def _from_json(text: str, name: str) -> dict[str, Any]:
-    """Return the metadata of a model file."""
+def _from_json(text: str, name: str, not_json: str, no_object: str) -> dict[str, Any]:
+    """Return the header or the metadata of a model file, or say what is wrong."""
 
     def refuse(constant: str) -> NoReturn:
         raise ValueError(f"{constant} is not JSON")
@@ -220,12 +227,12 @@ def _from_json(text: str, name: str) -> dict[str, Any]:
         return found
 
     try:
-        metadata = json.loads(text, parse_constant=refuse, parse_float=finite, object_pairs_hook=unique)
+        found = json.loads(text, parse_constant=refuse, parse_float=finite, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
-        _damaged(name, "one whose metadata is not valid JSON", error)
-    if not isinstance(metadata, dict):
-        _damaged(name, "one whose metadata is not a JSON object")
-    return metadata
+        _damaged(name, not_json, error)
+    if not isinstance(found, dict):
+        _damaged(name, no_object)
+    return found
 
 
 def _contents(array: Array) -> memoryview:
@@ -236,7 +243,10 @@ def _contents(array: Array) -> memoryview:
 def _checksum(tensors: Mapping[str, Array], text: str) -> str:
     """Return a digest of the metadata and of every tensor's name, dtype, shape and bytes."""
     about = [[name, array.dtype.name, array.shape] for name, array in sorted(tensors.items())]
-    digest = hashlib.sha256(json.dumps([text, about]).encode())
+    digest = hashlib.sha256(b'["')  # of json.dumps([text, about]), without a copy of the text
+    for start in range(0, len(text), CHUNK):
+        digest.update(json.dumps(text[start : start + CHUNK])[1:-1].encode())
+    digest.update(f'", {json.dumps(about)}]'.encode())
     for name in sorted(tensors):
         digest.update(_contents(tensors[name]))
     return digest.hexdigest()
@@ -263,8 +273,11 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
-def _check_beginning(path: str | os.PathLike[str], name: str) -> int:
-    """Return the size of a file; refuse one whose header is too long or too costly, before parsing it."""
+def _read_beginning(path: str | os.PathLike[str], name: str) -> tuple[int, dict[str, str]]:
+    """Return the size of a file and its strings; refuse a header that is too long or too costly before parsing it.
+
+    safetensors reads the header once more, but takes keys that come twice.
+    """
     if is_special(path):  # open() raises for a folder
         _damaged(name, "a pipe or a device")
     with open(path, "rb") as file:
@@ -274,10 +287,30 @@ def _check_beginning(path: str | os.PathLike[str], name: str) -> int:
         if len(beginning) < LENGTH_BYTES or length > size - LENGTH_BYTES:
             _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
         try:
-            check_cost(file.read(length), size)
+            _check_length(length)  # before it is read
+            header = check_header(file.read(length), size)
         except ValueError as error:
             raise contradiction(path, "a complete model", error) from error
-    return size
+    marks = _from_json(header, name, NOT_SAFETENSORS, NOT_SAFETENSORS).get(RESERVED, {})
+    if not isinstance(marks, dict) or not all(isinstance(mark, str) for mark in marks.values()):
+        _damaged(name, NOT_SAFETENSORS)
+    if not marks.get("metadata", "").isascii():  # json.dumps writes escapes, which take less memory
+        _damaged(name, "one whose metadata is not plain ASCII")
+    return size, marks
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST_HEADER:
+        raise ValueError(f"it has a header of {length} bytes, more than {LONGEST_HEADER}")
+
+
+def check_header(header: bytes, size: int) -> str:
+    """Return the text of the header of a file of `size` bytes; raise if it would take far more memory."""
+    _check_length(len(header))
+    if len(header) > LONGEST_WIDE_HEADER and not header.isascii():
+        raise ValueError(f"it has a header of {len(header)} bytes, which is not plain ASCII")
+    check_cost(header, size)
+    return header.decode()
 
 
 def _cost(text: str | bytes) -> int:

@@ -13,6 +13,7 @@ from ..foundation.arrays import Array
 from .models import JSON
 
 LABEL_KIND = "object|[<>|=][biufU][0-9]{1,9}"
+MOST_LABEL_BYTES = 64 << 20  # that an array of labels may take, in which all have the room of the longest
 
 
 def describe_classes(classes: Array) -> dict[str, JSON]:
@@ -32,7 +33,7 @@ def read_classes(metadata: dict[str, Any]) -> Array:
     if not isinstance(labels, list) or not all(isinstance(label, bool | int | float | str) for label in labels):
         raise ValueError("its labels are not a list of numbers or strings")
     longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
-    if dtype.kind == "U" and dtype.itemsize > 4 * max(longest, 1):
+    if dtype.kind == "U" and (dtype.itemsize > 4 * max(longest, 1) or dtype.itemsize * len(labels) > MOST_LABEL_BYTES):
         raise ValueError(f"its labels are of the kind {dtype}")
     classes = np.array(labels, dtype=dtype)
     if classes.ndim != 1 or classes.size < 2:
