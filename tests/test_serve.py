@@ -22,7 +22,7 @@ from coupledict.cli._app import app
 from coupledict.images import MultiFocusFusion, SuperResolution, imresize
 from coupledict.images._files import Picture
 from coupledict.images._fusion_result import FusedSource, Fusion
-from coupledict.serve import _jobs, _pictures, _samples, _tasks, _uploads
+from coupledict.serve import _forms, _jobs, _pictures, _samples, _tasks, _uploads
 from coupledict.serve import run as serve
 from coupledict.serve._jobs import Job
 from coupledict.serve._pictures import align
@@ -170,10 +170,10 @@ def test_no_name_is_part_of_another(client):
 
 
 def test_a_full_disk_is_told(client, monkeypatch):
-    def fail(source, path):
+    def fail(reader):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_uploads, "_keep", fail)
+    monkeypatch.setattr(_forms.FormReader, "write", fail)
     status, told = client.begin("fuse", ("a.png", b"x"))
     assert (status, told["message"]) == (507, "The files could not be kept (No space left on device).")
     assert list(client.folder.iterdir()) == []
@@ -413,7 +413,7 @@ def test_there_are_pictures_for_those_who_have_none(client, tmp_path):
     assert job["result"]["atoms"] == MultiFocusFusion().n_components
     assert client.ask("GET", f"/jobs/{job['id']}/sample")[0] == 404  # for the page alone
     job = client.do("enlarge", sample="yes", scale="3")
-    assert job["result"]["result"]["formats"][1]["name"] == "motorcycle-x3.png"
+    assert job["result"]["result"]["formats"][1]["name"] == "tissue-x3.png"
     assert "made half as large" in job["result"]["note"]
     near, far = (read(upload.path.read_bytes()).astype(float) for upload in _samples.focus_stack(tmp_path))
     assert near.shape == far.shape
@@ -421,9 +421,9 @@ def test_there_are_pictures_for_those_who_have_none(client, tmp_path):
     def detail(picture, rows, columns):
         return np.abs(np.diff(picture[rows, columns], axis=1)).mean()
 
-    wheel, shelf = (slice(240, 400), slice(130, 270)), (slice(20, 100), slice(520, 700))
-    assert detail(near, *wheel) > 2 * detail(far, *wheel)
-    assert detail(far, *shelf) > 2 * detail(near, *shelf)
+    spoon, rim = (slice(300, 400), slice(300, 500)), (slice(0, 60), slice(150, 450))
+    assert detail(near, *spoon) > 2 * detail(far, *spoon)
+    assert detail(far, *rim) > 2 * detail(near, *rim)
 
 
 # One job at a time

@@ -1,7 +1,7 @@
 """Sample files for users without files of their own, from scikit-image and from this package.
 
-The photograph of a motorcycle has a disparity map, so it can be put out of focus as by a lens; the shipped models have
-not learned from it.
+All photographs have stated rights: ``images/models/CREDITS.md``. The shipped models have not learned from the picture
+that is enlarged.
 """
 
 from __future__ import annotations
@@ -19,43 +19,45 @@ from ..images._files import Picture, write_image
 from ..images._resize import imresize
 from ._uploads import Upload
 
-NEAR, FAR = 48.0, 18.0  # disparities in focus, in pixels: the motorcycle, and the wall behind it
-IN_FOCUS, FADE = 16.0, 3.0  # range of disparities that is sharp, and disparities per level of blur
 #: What the user should know about these pictures.
-STACK_NOTE = "Our pictures are one photograph, put out of focus by a map of its distances."
-SMALL_NOTE = "Our picture is part of a photograph, made half as large."
-BLURS = (0.0, 0.7, 1.2, 1.8, 2.5, 3.2)  # standard deviations of the levels, in pixels
+STACK_NOTE = "Our pictures are one photograph, put out of focus by a map of distances that was made for it."
+SMALL_NOTE = "Our picture is part of a photograph of tissue under a microscope, made half as large."
+NEAR, FAR = 0.8, 0.2  # what is in focus: the front of the table, and its back
+IN_FOCUS, FADE = 0.32, 0.06  # depth of field on either side, and distance per level of blur
+BLURS = (0.0, 0.5, 1.0, 1.6, 2.3, 3.0, 3.8)  # standard deviations of the levels, in pixels
 
 
-def _motorcycle() -> Any:
+def _photographs() -> Any:
     try:
         from skimage import data
     except ImportError as error:
         raise ImportError(
             'Expected scikit-image to be installed, for its pictures. Install it: pip install "coupledict[images]"'
         ) from error
-    return data.stereo_motorcycle()  # type: ignore[no-untyped-call]
+    return data
 
 
 def focus_stack(folder: Path) -> list[Upload]:
-    """Write a photograph twice, in focus near and far."""
-    sharp, _, disparity = _motorcycle()
-    known = np.isfinite(disparity)
-    nearest = ndimage.distance_transform_edt(~known, return_distances=False, return_indices=True)
-    depth = ndimage.median_filter(disparity[tuple(nearest)], 9)
+    """Write a photograph of a cup on a table twice, in focus near and far.
+
+    The table is seen from above and in front, so the lower a point is in the picture, the nearer it is taken to be.
+    """
+    data = _photographs()
+    sharp = data.coffee()
+    nearness = np.linspace(0, 1, sharp.shape[0])  # of each row
     levels = np.stack([ndimage.gaussian_filter(sharp, (sigma, sigma, 0)) for sigma in BLURS])
     made = []
     for name, focus in (("near.png", NEAR), ("far.png", FAR)):
-        out = np.maximum(np.abs(depth - focus) - IN_FOCUS, 0) / FADE
+        out = np.maximum(np.abs(nearness - focus) - IN_FOCUS, 0) / FADE
         level = np.minimum(np.rint(out), len(BLURS) - 1).astype(np.intp)
-        made.append(_write(folder, name, np.take_along_axis(levels, level[None, ..., None], 0)[0]))
+        made.append(_write(folder, name, levels[level, np.arange(len(level))]))
     return made
 
 
 def small_picture(folder: Path) -> list[Upload]:
-    """Write a small part of a photograph, made smaller."""
-    sharp, _, _ = _motorcycle()
-    return [_write(folder, "motorcycle.png", imresize(sharp[50:450, 140:700], 1 / 2))]
+    """Write a part of a photograph, made smaller."""
+    data = _photographs()
+    return [_write(folder, "tissue.png", imresize(data.immunohistochemistry()[50:450], 1 / 2))]
 
 
 def model(folder: Path) -> list[Upload]:
