@@ -1,7 +1,7 @@
 """Draw the picture of README: paired atoms, and a focus stack with the fused picture.
 
-The photographs ship with scikit-image: atoms come from the camera man, the stack is the motorcycle of the Middlebury
-stereo data, put out of focus by its map of distances. Run it from the root: python tools/draw_banner.py
+The photographs ship with scikit-image: atoms come from the camera man, the stack is the cup of coffee, put out of focus
+by a made map of distances. Run it from the root: python tools/draw_banner.py
 """
 
 from __future__ import annotations
