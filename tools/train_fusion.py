@@ -1,8 +1,8 @@
 """Make the dictionary that multi-focus fusion ships with.
 
-Run ``python tools/train_fusion.py`` from the root of the project. It learns from photographs that come with
-scikit-image, which are free to use, and from copies of them blurred by Gaussians, as lenses out of focus nearly do, and
-by discs, as ideal lenses would. Two runs write the same file, to the last bit, on one machine.
+Run ``python tools/train_fusion.py`` from the root of the project. It learns from the photographs of scikit-image whose
+rights are stated, and from copies of them blurred by Gaussians, as lenses out of focus nearly do, and by discs, as
+ideal lenses would. Two runs write the same file, to the last bit, on one machine.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import numpy.typing as npt
 import skimage.data
 from scipy import ndimage
 
-from coupledict.experiments.sources import BUNDLED
+from coupledict.experiments.sources import STATED_RIGHTS
 from coupledict.images import MultiFocusFusion
 
-#: Photographs that are learned from: those bundled with scikit-image whose rights are stated.
-PHOTOGRAPHS = tuple(name for name in BUNDLED if name != "moon")
+PHOTOGRAPHS = STATED_RIGHTS  # what is learned from
 GAUSSIANS = (1.0, 2.0)  # standard deviations in pixels
 DISCS = (1.0, 2.0, 4.0)  # radii in pixels
 TARGET = Path(__file__).resolve().parent.parent / "src" / "coupledict" / "images" / "models" / "fusion.safetensors"
