@@ -7,6 +7,8 @@ import logging
 import os
 from typing import Any
 
+from ..foundation.packages import broken_package, is_missing
+
 #: Most pixels of a file that is read or written; the environment variable overrides it.
 MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
 LARGEST_PROFILE = 1 << 22
@@ -51,10 +53,12 @@ def check_profile(profile: object) -> bytes | None:
 
 
 def need_package(module: str, name: str, purpose: str, extra: str) -> Any:
-    """Return a package that is installed with an extra; the error says how to install it."""
+    """Return a package that is installed with an extra; the error says how to install it, or why it does not work."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
+        if not is_missing(error, module):
+            raise broken_package(error, name, extra) from error
         raise ImportError(
             f'Expected {name} to be installed, for {purpose}. Install it with: pip install "coupledict[{extra}]"'
         ) from error

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
+from ..foundation.packages import broken_package, is_missing
 from ..images._files import Picture, write_image
 from ..images._resize import imresize
 from ._uploads import Upload
@@ -31,6 +32,8 @@ def _photographs() -> Any:
     try:
         from skimage import data
     except ImportError as error:
+        if not is_missing(error, "skimage"):
+            raise broken_package(error, "scikit-image", "images") from error
         raise ImportError(
             'Expected scikit-image to be installed, for its pictures. Install it: pip install "coupledict[images]"'
         ) from error
