@@ -156,13 +156,13 @@ def long_work(rng, count=16):
 
 
 @contextmanager
-def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE):
+def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE, silence=PATIENCE):
     """Run a server; jobs that nobody asks for go on for longer than usual, because a busy machine asks late."""
     folder.mkdir(exist_ok=True)
     with _server._listen(0) as listener:
         port = listener.getsockname()[1]
         app, jobs = build_app(folder, Limits(megabytes, megapixels), grace)
-        server = _server._make_server(Guard(app, token=TOKEN, port=port, ticket=TICKET))
+        server = _server.make_server(Guard(app, token=TOKEN, port=port, once=(TICKET, lambda: None)), silence=silence)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -175,11 +175,21 @@ def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE):
 
 
 @contextmanager
-def program(folder, *options):
-    """Run the command; give its process, its address and the lines that it printed."""
-    command = [*RUN, "serve", "--no-browser", *options]
+def program(folder, *options, browser="", files=None):
+    """Run the command; give its process, its address and the lines that it printed.
+
+    It opens its page in a browser if the path of one is given, and may have so many files open if a number is given.
+    """
+    command = [*RUN, "serve", *([] if browser else ["--no-browser"]), *options]
+    variables = {"TMPDIR": str(folder), "BROWSER": str(browser), "DISPLAY": ":0"}
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(folder))
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**variables),
     )
     try:
         lines = [process.stdout.readline(), process.stdout.readline()]
@@ -188,3 +198,20 @@ def program(folder, *options):
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def folders(parent):
+    """Return the folders of running servers, and what others left."""
+    return [entry for entry in parent.iterdir() if entry.name.startswith("coupledict-")]
+
+
+def upload_head(port, token, length, task="enlarge"):
+    """Return the beginning of an upload of a file, which is complete when some more bytes have come."""
+    part = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
+    lines = [
+        f"POST /{token}/jobs/{task} HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        f"Content-Type: multipart/form-data; boundary={BOUNDARY}",
+        f"Content-Length: {length + len(part)}",
+    ]
+    return ("\r\n".join([*lines, "", ""]) + part).encode()

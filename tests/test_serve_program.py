@@ -8,14 +8,15 @@ import os
 import re
 import resource
 import signal
+import tempfile
 
 import psutil
 import pytest
 from command import call, refused
 from serving import form, long_work, program
-from waiting import PATIENCE
+from waiting import PATIENCE, wait_until
 
-from coupledict.serve import _jobs, _server
+from coupledict.serve import _jobs, _opening, _server
 from coupledict.serve import run as serve
 
 
@@ -57,17 +58,21 @@ def test_a_port_that_is_taken_is_told_in_a_sentence():
     assert message.endswith("leave --port out to take a free one.")
 
 
-class Interrupted:
-    """A server that is ended at once."""
+class Ended:
+    """A server that ends at once; it has told that it answers."""
+
+    def __init__(self, app, ready=None):
+        self.ready = ready
 
     def run(self, sockets):
-        raise KeyboardInterrupt
+        if self.ready is not None:
+            self.ready()
 
 
 def test_work_that_does_not_hear_is_left_behind(monkeypatch, tmp_path):
     ended = []
-    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
-    monkeypatch.setattr(_server.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_server, "make_server", Ended)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(_jobs.Jobs, "close", lambda self, seconds: seconds > 1)
     monkeypatch.setattr(_server.os, "_exit", lambda code: ended.append((code, os.listdir(tmp_path))))
     serve(browser=False)
@@ -75,32 +80,50 @@ def test_work_that_does_not_hear_is_left_behind(monkeypatch, tmp_path):
 
 
 def test_machines_get_one_object(monkeypatch):
-    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
+    monkeypatch.setattr(_server, "make_server", Ended)
     done = call("serve", "--no-browser", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["address"] in done.stderr.splitlines()[0]
 
 
-def test_what_opens_in_the_browser_is_no_lasting_secret(monkeypatch, tmp_path):
+def test_a_browser_that_shows_nothing_is_told_of(monkeypatch, tmp_path):
     opened, lines = [], []
 
+    class Seen(Ended):
+        def run(self, sockets):
+            super().run(sockets)
+            wait_until(lambda: len(lines) == 3, "the user was told")
+
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(_server.webbrowser, "open", lambda address: not opened.append(address))
-    monkeypatch.setattr(_server, "_make_server", lambda app: Interrupted())
-    monkeypatch.setattr(_server.tempfile, "tempdir", str(tmp_path))
-    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(_opening, "PATIENCE", 0.01)
+    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: not opened.append(address))
+    monkeypatch.setattr(_server, "make_server", Seen)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     serve(tell=lines.append)
+    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above to it."
     (address,) = opened
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32,}", address)
-    assert address.rsplit("/", 1)[1] not in lines[0]
-    assert len(lines) == 3
+    assert re.fullmatch(r"file:///.*/coupledict-serve-\w+/open\.html", address)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_browser_is_told_of(monkeypatch, tmp_path):
+    lines = []
+
+    class Seen(Ended):
+        def run(self, sockets):
+            super().run(sockets)
+            wait_until(lambda: len(lines) == 3, "the user was told")
+
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_server.sys, "platform", "linux")
+    monkeypatch.setattr(_opening.sys, "platform", "linux")
+    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: pytest.fail("a text browser was opened"))
+    monkeypatch.setattr(_server, "make_server", Seen)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     serve(tell=lines.append)
-    assert len(opened) == 1
-    assert "No browser was found to open it in; copy the address to yours." in lines
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert lines[2] == "No browser was found to open it in; copy the address to yours."
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
     assert os.listdir(tmp_path) == []
 
 

@@ -24,9 +24,10 @@ from starlette.types import Receive, Scope, Send
 from ..foundation.version import __version__
 from ..images._files import SUFFIXES
 from ..report._document import base_style
+from ._connections import handle
 from ._jobs import GRACE, SENT, Job, Jobs, LineFull
 from ._tasks import TASKS, write_names
-from ._uploads import MOST_FILES, Limits, TooLarge, receive_form
+from ._uploads import MOST_FILES, BadForm, Limits, TooLarge, receive_form
 
 Made = TypeVar("Made")
 
@@ -62,6 +63,7 @@ def build_app(folder: Path, limits: Limits, grace: float = GRACE) -> tuple[Starl
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_exception_handler(handle)
         worker = asyncio.create_task(jobs.work())
         yield
         worker.cancel()
@@ -105,29 +107,25 @@ class _Page:
             raise HTTPException(415, "Expected a form with files (multipart/form-data), got something else.")
         coming = request.headers.get("content-length", "0")
         try:
-            folder = self._jobs.new_folder(int(coming) if coming.isdigit() else 0)
+            with self._jobs.arriving(int(coming) if coming.isdigit() else 0) as arrival:
+                form = await receive_form(request, self._limits, arrival.folder / SENT, arrival.expect)
+                if not form.files and form.options.get("sample") != "yes":
+                    raise HTTPException(400, "Expected at least one file, got none.")
+                work = partial(_run, TASKS[task], form=form, limits=self._limits)
+                sent = sum(upload.path.stat().st_size for upload in form.files)
+                job = Job(work, arrival.folder, write_names(form.files), sent)
+                self._jobs.submit(job)
         except LineFull as error:
             # The connection stays open, or browsers would see it break while they send, and not read the answer.
             raise HTTPException(429, str(error)) from error
-        try:
-            form = await receive_form(request, self._limits, folder / SENT)
-            if not form.files and form.options.get("sample") != "yes":
-                raise HTTPException(400, "Expected at least one file, got none.")
-            work = partial(_run, TASKS[task], form=form, limits=self._limits)
-            sent = sum(upload.path.stat().st_size for upload in form.files)
-            job = Job(work, folder, write_names(form.files), sent)
-            self._jobs.submit(job)
-        except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, TooLarge):
-                raise HTTPException(413, str(error), headers={"connection": "close"}) from error
-            if isinstance(error, LineFull):
-                raise HTTPException(429, str(error)) from error
-            if isinstance(error, ClientDisconnect):
-                return Response(status_code=400)  # the client is gone and will not read it
-            if isinstance(error, OSError):
-                raise HTTPException(507, f"The files could not be kept ({error.strerror or error}).") from error
-            raise
+        except BadForm as error:
+            raise HTTPException(400, str(error)) from error
+        except TooLarge as error:
+            raise HTTPException(413, str(error), headers={"connection": "close"}) from error
+        except ClientDisconnect:
+            return Response(status_code=400)  # the client is gone and will not read it
+        except OSError as error:
+            raise HTTPException(507, f"The files could not be kept ({error.strerror or error}).") from error
         return _json(self._jobs.describe(job), 202)
 
     def _find(self, request: Request) -> Job:

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
     from typing import Any
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,13 +46,19 @@ class Guard:
     token : str
     port : int
         Port that the server is bound to.
-    ticket : str, optional
-        One-time token that opens the page, at ``/<ticket>``. Every user of the machine can read the command line of a
-        browser, so the address there must not work for long.
+    once : tuple of str and callable, optional
+        A ticket, which opens the page once, at ``/<ticket>``, and what is called when it is used.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str, port: int, ticket: str | None = None) -> None:
-        self._app, self._token, self._ticket = app, token.encode(), ticket
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        port: int,
+        once: tuple[str, Callable[[], None]] | None = None,
+    ) -> None:
+        self._app, self._token, self._once = app, token.encode(), once
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         if port == 80:
             self._hosts |= {"127.0.0.1", "localhost"}  # browsers omit the default port
@@ -74,10 +80,9 @@ class Guard:
         first, slash, rest = scope["path"].removeprefix("/").partition("/")
         if headers.get("host", "").lower() not in self._hosts:
             await _answer(send_guarded, HTTPStatus.FORBIDDEN, OUTSIDE)
-        elif self._is_ticket(first):
-            self._ticket = None
+        elif scope["method"] == "GET" and self._use_ticket(first):
             await _redirect(send_guarded, f"/{self._token.decode()}/")
-        elif not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._token):
+        elif not _are_equal(first, self._token):
             await _answer(send_guarded, HTTPStatus.FORBIDDEN, OUTSIDE)
         elif scope["method"] not in SAFE_METHODS and not self._is_own(headers):
             await _answer(send_guarded, HTTPStatus.FORBIDDEN, ELSEWHERE)
@@ -87,10 +92,12 @@ class Guard:
             inner: MutableMapping[str, Any] = dict(scope) | {"path": f"/{rest}", "root_path": ""}
             await self._app(inner, receive, send_guarded)
 
-    def _is_ticket(self, first: str) -> bool:
-        if self._ticket is None:
+    def _use_ticket(self, first: str) -> bool:
+        if self._once is None or not _are_equal(first, self._once[0].encode()):
             return False
-        return hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self._ticket.encode())
+        used, self._once = self._once[1], None
+        used()
+        return True
 
     def _is_own(self, headers: dict[str, str]) -> bool:
         """Tell whether the page itself sent this; programs other than browsers send neither header."""
@@ -101,6 +108,10 @@ class Guard:
         return (
             origin is None or origin == f"http://{headers['host'].lower()}" or (origin == "null" and site is not None)
         )
+
+
+def _are_equal(given: str, secret: bytes) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret)
 
 
 def _read(scope: Scope) -> dict[str, str]:

@@ -158,6 +158,20 @@ class Job:
         return total
 
 
+class Arrival:
+    """Files of a job that are arriving: they count as what was announced, or has come if that is more."""
+
+    def __init__(self, folder: Path, check: Callable[[], None]) -> None:
+        self.folder, self.size = folder, 0
+        self._check = check
+
+    def expect(self, size: int) -> None:
+        """Take note of some bytes in all; raise `LineFull` if they are more than there is room for."""
+        if size > self.size or not self.size:
+            self.size = size
+            self._check()
+
+
 class Jobs:
     """The queue of jobs, and the results of those that are done.
 
@@ -166,7 +180,8 @@ class Jobs:
     folder : Path
         Parent of the folders of the jobs.
     most_sent : float, default=inf
-        Bytes of the files of all jobs that are not over; one job may have as many as it likes.
+        Bytes of the files of all jobs that are not over, those still arriving included; one job may have as many as it
+        likes.
     grace : float, default=4
         Seconds that a job goes on unwatched.
     """
@@ -175,29 +190,42 @@ class Jobs:
         self._folder, self._most_sent, self._grace = folder, most_sent, grace
         self._leaving: dict[str, asyncio.TimerHandle] = {}  # what will cancel the jobs that nobody watches
         self._jobs: dict[str, Job] = {}  # in the order they came
+        self._arrivals: list[Arrival] = []
         self._line: asyncio.Queue[Job] = asyncio.Queue()
 
-    def new_folder(self, coming: int = 0) -> Path:
-        """Make a folder for the files of a new job, of some bytes."""
-        self.check_room(coming)
-        folder = self._folder / secrets.token_hex(8)
-        (folder / SENT).mkdir(parents=True)
-        return folder
+    @contextlib.contextmanager
+    def arriving(self, coming: int = 0) -> Iterator[Arrival]:
+        """Give a folder for the files of a new job, of which some bytes are announced, while they arrive.
 
-    def check_room(self, coming: int = 0) -> None:
-        """Raise if too many jobs are waiting, or their files are too large with those that are coming."""
-        if sum(job.state == "waiting" for job in self._jobs.values()) >= MOST_WAITING:
+        Whatever goes wrong until the job is submitted, the folder is removed.
+        """
+        arrival = Arrival(self._folder / secrets.token_hex(8), self._check_room)
+        self._arrivals.append(arrival)
+        try:
+            arrival.expect(coming)
+            (arrival.folder / SENT).mkdir(parents=True)
+            yield arrival
+        except BaseException:
+            shutil.rmtree(arrival.folder, ignore_errors=True)
+            raise
+        finally:
+            self._arrivals.remove(arrival)
+
+    def _check_room(self) -> None:
+        """Raise if there are too many jobs, arriving or waiting, or their files are too large together."""
+        waiting = sum(job.state == "waiting" for job in self._jobs.values())
+        if waiting + len(self._arrivals) > MOST_WAITING:
             raise LineFull(f"Expected at most {MOST_WAITING} jobs to wait; try again when one of them is done.")
-        sent = sum(job.sent for job in self._jobs.values() if not job.over)
-        if sent and sent + coming > self._most_sent:
+        sizes = [arrival.size for arrival in self._arrivals]
+        sizes += [job.sent for job in self._jobs.values() if not job.over and job.sent]
+        if len(sizes) > 1 and sum(sizes) > self._most_sent:
             raise LineFull(
                 f"Expected the files of waiting jobs to have at most {self._most_sent / 1e6:g} MB together; try again"
                 " when one of them is done."
             )
 
     def submit(self, job: Job) -> None:
-        """Put a job at the end of the queue."""
-        self.check_room()
+        """Put a job at the end of the queue; its files have arrived."""
         self._jobs[job.id] = job
         self._line.put_nowait(job)
         self.seen(job)

@@ -8,18 +8,22 @@ import secrets
 import signal
 import socket
 import sys
-import tempfile
 import threading
-import webbrowser
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from ._folder import run_folder
+from ._opening import Opening
+from ._packages import check_packages
 
 HOST = "127.0.0.1"
 PATIENCE = 0.5  # seconds that a running job has to end
-MISSING = (
-    'Expected starlette, uvicorn and python-multipart to be installed. Install them: pip install "coupledict[serve]"'
-)
+#: Signals that end a process unless it listens. Those that tell of a fault in the process itself are left alone.
+ENDING = (
+    "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF",
+    "SIGXCPU", "SIGIO", "SIGPWR",
+)  # fmt: skip
+ALWAYS = (signal.SIGINT, signal.SIGTERM)  # heard even if they were ignored, as by a job in the background
 
 
 def run(
@@ -54,7 +58,7 @@ def run(
     OSError
         If the port is taken.
     ImportError
-        If the packages of the extra ``serve`` are missing.
+        If packages of the extra ``serve`` are missing, or cannot be imported.
 
     Examples
     --------
@@ -65,30 +69,35 @@ def run(
     ValueError: Expected a port from 0 to 65535, got 70000.
     """
     _check(port, max_megabytes, max_megapixels)
-    _check_packages()
+    check_packages()
     from ._app import build_app
     from ._guard import Guard
     from ._uploads import Limits
 
-    listener = _listen(port)
-    port = listener.getsockname()[1]
     token, ticket = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    ended = True
-    with listener, tempfile.TemporaryDirectory(prefix="coupledict-", ignore_cleanup_errors=True) as folder:
-        app, jobs = build_app(Path(folder), Limits(max_megabytes, max_megapixels))
-        guard = Guard(app, token=token, port=port, ticket=ticket if browser else None)
+    with _listen(port) as listener, _Signals() as signals, run_folder() as folder:
+        port = listener.getsockname()[1]
+        files = folder / "jobs"
+        files.mkdir()
+        app, jobs = build_app(files, Limits(max_megabytes, max_megapixels))
+        opening = Opening(folder, f"http://{HOST}:{port}/{ticket}", tell) if browser else None
+        once = None if opening is None else (ticket, opening.done)
+        guard = Guard(app, token=token, port=port, once=once)
         tell(f"The page is at http://{HOST}:{port}/{token}/")
         tell("Only this machine can open it, and nothing leaves the machine. Ctrl-C ends it.")
-        with _ended_by_signals():
-            if browser:
-                _open(f"http://{HOST}:{port}/{ticket}", tell)
-            _make_server(guard).run(sockets=[listener])
+        server = make_server(guard, None if opening is None else opening.start)
+        signals.end(server)
+        server.run(sockets=[listener])
+        if opening is not None:
+            opening.done()
         ended = jobs.close(PATIENCE)
-    tell("Ended; what was uploaded and made is removed.")
+    with contextlib.suppress(OSError):  # the terminal may be closed
+        tell("Ended; what was uploaded and made is removed.")
     if not ended:
         # A thread inside a kernel cannot be stopped, and nobody needs its result.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(0)
 
 
@@ -98,16 +107,6 @@ def _check(port: int, max_megabytes: float, max_megapixels: float) -> None:
     for name, value in (("max_megabytes", max_megabytes), ("max_megapixels", max_megapixels)):
         if not 0 < value < float("inf"):
             raise ValueError(f"Expected {name} to be above 0, got {value}.")
-
-
-def _check_packages() -> None:
-    try:
-        import PIL  # noqa: F401
-        import python_multipart  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(MISSING) from error
 
 
 def _listen(port: int) -> socket.socket:
@@ -125,40 +124,82 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _make_server(app: Any) -> Any:
+def make_server(app: Any, ready: Callable[[], None] | None = None, silence: float | None = None) -> Any:
+    """Return a server of an application.
+
+    Parameters
+    ----------
+    app : ASGI application
+    ready : callable, optional
+        Called once it answers.
+    silence : float, optional
+        Seconds after which clients that send nothing are left.
+    """
     import uvicorn
 
+    from . import _connections
+
+    most = _connections.most_connections()
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if ready is not None and self.started:
+                ready()
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield  # `run` hears them, also before the server has started and after it has ended
+
     # No log: an address in it would hold the token.
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             app,
-            http="h11",
+            http=_connections.limited(_connections.SILENCE if silence is None else silence, most),
             ws="none",
+            loop="asyncio",
             lifespan="on",
             log_level="critical",
             access_log=False,
             server_header=False,
+            backlog=most,  # asyncio accepts as many at once
             timeout_graceful_shutdown=0,
         )
     )
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM close the server in order; uvicorn handles them first and raises them again."""
-    mine = threading.current_thread() is threading.main_thread()  # other threads get no signals
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler) if mine else None
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        if mine:
-            signal.signal(signal.SIGTERM, previous)
+class _Signals:
+    """A context in which signals that would end the process end the server instead, so that it removes its files.
 
+    Signals that are to be ignored, as ``nohup`` wants it of SIGHUP, and those that somebody listens to, stay as they
+    are. Without the main thread, which alone can listen, none are heard.
+    """
 
-def _open(address: str, tell: Callable[[str], None]) -> None:
-    """Open the page in a graphical browser; a text browser in this terminal would block Ctrl-C."""
-    windows = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    if not (windows and webbrowser.open(address)):
-        tell("No browser was found to open it in; copy the address to yours.")
+    def __init__(self) -> None:
+        self._server: Any = None
+        self._heard = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            numbers = [getattr(signal, name) for name in ENDING if hasattr(signal, name)]
+            usual = (signal.SIG_DFL, signal.default_int_handler)
+            for number in numbers:
+                if signal.getsignal(number) in usual or number in ALWAYS:
+                    self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def end(self, server: Any) -> None:
+        """Name the server that is to end; at once if a signal has come already."""
+        self._server = server
+        server.should_exit = self._heard
+
+    def _hear(self, number: int, frame: object) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
+            self._server.force_exit = self._heard  # a second one is in a hurry
+        self._heard = True

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..images._file_raw import RAW
 from ..images._files import About, read_about
+from ._forms import BLOCK, MOST_FILES, BadForm, Form, FormReader, Upload, plain_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import Message
 
-MOST_FILES = 64
+__all__ = ["MOST_FILES", "BadForm", "Form", "Limits", "TooLarge", "Upload", "plain_name", "receive_form"]
+
 TOTAL = 16  # megapixels of all pictures together, in the largest that one may have
 FORM_BYTES = 1 << 16  # around the files: boundaries, names, options
 
@@ -72,74 +71,38 @@ class Limits:
         return headers
 
 
-@dataclass(frozen=True)
-class Upload:
-    """A file that was sent: its path, and the name by which the user knows it."""
+async def receive_form(
+    request: Request, limits: Limits, folder: Path, expect: Callable[[int], None] = lambda size: None
+) -> Form:
+    """Receive a form; store its files in a folder, under generated names, while they come.
 
-    path: Path
-    name: str
-
-    @property
-    def stem(self) -> str:
-        """The name without its ending, as part of another file's name."""
-        plain = re.sub(r"[^\w.-]+", "-", Path(self.name).stem).strip("-.")
-        return plain[:80] or "picture"
-
-
-@dataclass(frozen=True)
-class Form:
-    """What was sent: options and files."""
-
-    options: dict[str, str]
-    files: list[Upload]
-
-
-async def receive_form(request: Request, limits: Limits, folder: Path) -> Form:
-    """Receive a form; store its files in a folder, under generated names.
+    Parameters
+    ----------
+    request : Request
+    limits : Limits
+    folder : Path
+        Exists.
+    expect : callable, optional
+        Called with the bytes that have come; raises if there is no room for them.
 
     Raises
     ------
     TooLarge
         As soon as the form is known to be too large.
+    BadForm
+        If what comes is no form, or has too many parts.
     """
     from starlette.concurrency import run_in_threadpool
-    from starlette.datastructures import UploadFile
-    from starlette.requests import Request
 
     told = request.headers.get("content-length", "0")
     limits.check_bytes(int(told) if told.isdigit() else 0)
     count = 0
-
-    async def receive() -> Message:
-        nonlocal count
-        message = await request.receive()
-        count += len(message.get("body", b""))
-        limits.check_bytes(count)
-        return message
-
-    options: dict[str, str] = {}
-    files: list[Upload] = []
-    async with Request(request.scope, receive).form(max_files=MOST_FILES, max_fields=16) as form:
-        for key, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                name = plain_name(value.filename or "")
-                suffix = Path(name).suffix.lower()
-                # Two digits, so that no path begins with another one. Of raw files only the suffix tells what they are.
-                path = folder / f"upload-{len(files):02d}{suffix if suffix in RAW else ''}"
-                await run_in_threadpool(_keep, value.file, path)
-                await value.close()  # it is on disk once, not twice, before the next one is copied
-                files.append(Upload(path, name))
-            else:
-                options[key] = value
-    return Form(options, files)
-
-
-def _keep(source: Any, path: Path) -> None:
-    with path.open("xb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-
-
-def plain_name(name: str) -> str:
-    """Return the last part of a path, without unprintable characters."""
-    last = re.split(r"[/\\]", name)[-1]
-    return "".join(character for character in last if character.isprintable())[:120] or "a file without a name"
+    with FormReader(request.headers["content-type"], folder) as reader:
+        async for chunk in request.stream():
+            count += len(chunk)
+            limits.check_bytes(count)
+            expect(count)
+            if reader.take(chunk) >= BLOCK:
+                await run_in_threadpool(reader.write)
+        await run_in_threadpool(reader.write)
+        return reader.finish()
