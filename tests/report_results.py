@@ -187,7 +187,18 @@ def png(width=6, height=4):
     return b"\x89PNG\r\n\x1a\n" + parts
 
 
-def make_figures(folder, names=("pairs", "correlations", "time_eps4", "time_sparse", "peers")):
+FIGURES = (
+    "pairs",
+    "correlations",
+    *(
+        f"{name}_{key}{more}"
+        for key in ("eps4", "sparse")
+        for name, more in (("time", ""), ("time", "_fresh"), ("peers", ""))
+    ),
+)
+
+
+def make_figures(folder, names=FIGURES):
     figures = {}
     for name in names:
         figures[name] = folder / f"{name}.png"

@@ -532,7 +532,7 @@ def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
         ["report.html", "results.json", "dictionaries.npz"]
         + [
             f"{name}.{kind}"
-            for name in ("pairs", "correlations", "time_eps4", "time_sparse")
+            for name in ("pairs", "correlations", "time_eps4", "time_eps4_fresh", "time_sparse", "time_sparse_fresh")
             for kind in ("png", "svg")
         ]
     )

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from report_results import N_ATOMS, N_PATCHES, make_dictionaries, make_figures, make_results, png
+from report_results import FIGURES, N_ATOMS, N_PATCHES, make_dictionaries, make_figures, make_results, png
 
 from coupledict.report import _numbers, write_report
 
@@ -135,7 +135,7 @@ def test_nothing_is_asked_of_the_network(write):
     page = Page(text)
     assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base", "form", "video"}
     sources = [attributes["src"] for _, attributes in page.elements if "src" in attributes]
-    assert len(sources) == 5
+    assert len(sources) == len(FIGURES)
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     outside = {a["href"] for a in page.all("a") if not a["href"].startswith(("#", "./"))}
     assert outside == {"https://doi.org/10.1109/LSP.2019.2934045"}
@@ -568,3 +568,32 @@ def test_all_methods_of_the_first_experiment_are_shown(write):
     ]  # fmt: skip
     page = Page(write(results))
     assert page.row("a method") == [["separately", f"12.5{SPACE}%", "0.50", "7", "3", "114", f"90.0{SPACE}%"]]
+
+
+def test_pictures_of_the_run_come_first(write, tmp_path):
+    results, figures = make_results(), make_figures(tmp_path)
+    results["pictures"] = [{"name": "view", "alt": "Hills and <trees>.", "caption": "What was seen."}]
+    figures["view"] = tmp_path / "view.png"
+    figures["view"].write_bytes(png(6, 4))
+    text = write(results, figures=figures)
+    page = Page(text)
+    first = next(attributes for tag, attributes in page.elements if tag == "img")
+    assert (first["alt"], first["width"]) == ("Hills and <trees>.", "6")
+    assert page.text.index("What was seen.") < page.text.index("claims of the paper that this run can decide")
+    assert 'href="#first"' in text
+    assert "A first look" not in Page(write()).text
+
+
+def test_what_a_run_could_not_decide_is_behind_a_line_that_counts_it(write):
+    results = make_results()
+    results["claims"] = [
+        {"claim": f"Claim {number}.", "holds": holds, "why": f"Reason {number}."}
+        for number, holds in enumerate((None, True, None))
+    ]
+    text = write(results)
+    before, inside = text.split("2 claims that this run is too small to tell")
+    assert "Claim 1." in before
+    assert "Claim 0." not in before
+    details = inside.split("</details>")[0]
+    for part in ("Claim 0.", "Claim 2.", "Reason 0."):
+        assert part in details

@@ -10,7 +10,7 @@ import functools
 import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, pixels
-from report_results import N_ATOMS, N_PATCHES, SIDE, make_dictionaries, make_figures, make_results
+from report_results import FIGURES, N_ATOMS, N_PATCHES, SIDE, make_dictionaries, make_figures, make_results
 from waiting import wait_until
 
 from coupledict.report import write_report
@@ -137,7 +137,7 @@ def test_it_loads_in_silence(open_report, scheme):
     assert page.title() == "Coupled dictionaries, measured again · coupledict"
     assert page.locator("#explorer").is_visible()
     images = page.evaluate("[...document.images].map((image) => [image.complete, image.naturalWidth])")
-    assert images == [[True, 1200]] * 5
+    assert images == [[True, 1200]] * len(FIGURES)
     assert (
         page.evaluate("performance.getEntriesByType('resource').filter((e) => !e.name.startsWith('data:')).length") == 0
     )
@@ -269,6 +269,41 @@ def test_buttons_step_through_the_atoms(open_report):
         page.locator("#explorer-next").click()
         arrived(page, position=position)
     assert page.locator("#explorer-place").inner_text() == f"4 of {N_ATOMS}"
+
+
+def pinned(page):
+    return page.locator("#explorer-pinned").is_visible()
+
+
+def test_a_click_pins_an_atom_until_it_is_clicked_again(open_report):
+    page = open_report()
+    to_explorer(page)
+    page.mouse.click(*place(page, "focused", 9))
+    arrived(page, position=9)
+    assert pinned(page)
+    hover(page, "blurred", 14)
+    assert state(page)["position"] == 9
+    page.mouse.click(*place(page, "blurred", 14))
+    arrived(page, position=14)
+    assert pinned(page)
+    page.mouse.click(*place(page, "blurred", 14))
+    assert not pinned(page)
+    hover(page, "focused", 3)
+    arrived(page, position=3)
+
+
+def test_escape_lets_go_of_an_atom_and_keys_move_a_pinned_one(open_report):
+    page = open_report()
+    to_explorer(page)
+    page.mouse.click(*place(page, "focused", 9))
+    arrived(page, position=9)
+    page.keyboard.press("ArrowRight")
+    arrived(page, position=10)
+    assert pinned(page)
+    page.keyboard.press("Escape")
+    assert not pinned(page)
+    hover(page, "focused", 3)
+    arrived(page, position=3)
 
 
 # The keyboard

@@ -11,12 +11,11 @@ from scipy.ndimage import gaussian_filter
 from sklearn.feature_extraction.image import extract_patches_2d, reconstruct_from_patches_2d
 
 from ..estimators.coupled import CoupledDictionaryLearning
-from ..files.whole import move_files
 from ..foundation.arrays import Array
 from ..foundation.progress import Callback
 from ..images import MultiFocusFusion
 from .figures import new_figure
-from .reproduction import count_steps, run_experiments
+from .reproduction import Picture, count_steps, run_experiments
 from .sources import bundled_image
 from .steps import BeginStep, Steps
 
@@ -52,12 +51,18 @@ def demonstrate(
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
         folder = Path(name)
-        sentences = predict_photograph(folder, threads, steps.begin) + fuse_photographs(folder, threads, steps.begin)
+        learned, prediction = predict_photograph(folder, threads, steps.begin)
+        pictures = [prediction, fuse_photographs(folder, threads, steps.begin)]
         results = run_experiments(
-            output, quick=True, threads=threads, command=command, begin=steps.begin, replace=replace
+            output,
+            quick=True,
+            threads=threads,
+            command=command,
+            begin=steps.begin,
+            replace=replace,
+            pictures=pictures,
         )
-        move_files(folder, output, replace=replace)
-    return sentences, results
+    return [learned, *(f"{picture.path.name}: {picture.caption}" for picture in pictures)], results
 
 
 def paired_patches(picture: Array, n_patches: int | None = None) -> tuple[list[Array], list[Array]]:
@@ -69,8 +74,8 @@ def paired_patches(picture: Array, n_patches: int | None = None) -> tuple[list[A
     return [view - mean for view, mean in zip(views, means, strict=True)], means
 
 
-def predict_photograph(output: Path, threads: int, begin: BeginStep) -> list[str]:
-    """Draw ``prediction.png``; return what it shows, in sentences."""
+def predict_photograph(output: Path, threads: int, begin: BeginStep) -> tuple[str, Picture]:
+    """Draw ``prediction.png``; return a sentence about what was learned, and the picture."""
     begin(f"learning {N_COMPONENTS} pairs of atoms from {N_PATCHES:,} sharp and blurred patches of a photograph")
     views, _ = paired_patches(bundled_image("camera"), N_PATCHES)
     learner = CoupledDictionaryLearning(N_COMPONENTS, n_nonzero_coefs=N_NONZERO, n_jobs=threads, random_state=0)
@@ -83,16 +88,19 @@ def predict_photograph(output: Path, threads: int, begin: BeginStep) -> list[str
     panels = {"photograph": picture, "blurred": gaussian_filter(picture, BLUR), "predicted from the blurred": restored}
     errors = {title: float(np.sqrt(np.mean((panel - picture) ** 2))) for title, panel in panels.items()}
     _draw(panels, errors, output / "prediction.png")
-    return [
+    learned = (
         f"Learned {N_COMPONENTS} pairs of atoms in {learner.history_[-1]['seconds']:.1f} s; five of them explain"
-        f" {learner.score(views):.0%} of both views.",
-        f"prediction.png: a photograph that learning has not seen, blurred (RMS error {errors['blurred']:.1f}) and"
-        f" predicted from that (RMS error {errors['predicted from the blurred']:.1f}).",
-    ]
+        f" {learner.score(views):.0%} of both views."
+    )
+    caption = (
+        f"A photograph that learning has not seen, blurred (RMS error {errors['blurred']:.1f}) and predicted from that"
+        f" (RMS error {errors['predicted from the blurred']:.1f})."
+    )
+    return learned, Picture(output / "prediction.png", "Three pictures of coins: sharp, blurred, predicted.", caption)
 
 
-def fuse_photographs(output: Path, threads: int, begin: BeginStep) -> list[str]:
-    """Draw ``fusion.png``; return what it shows, in sentences."""
+def fuse_photographs(output: Path, threads: int, begin: BeginStep) -> Picture:
+    """Draw ``fusion.png``."""
     begin("fusing two photographs that are in focus in different places")
     sharp = bundled_image("rocket")[60:360, 120:560].astype(np.uint8)
     soft = gaussian_filter(sharp, 2.5)
@@ -104,7 +112,9 @@ def fuse_photographs(output: Path, threads: int, begin: BeginStep) -> list[str]:
     panels = {"in focus in the middle": sources[0], "in focus around it": sources[1], "fused": fused.image}
     errors = {title: float(np.sqrt(np.mean((panel.astype(float) - sharp) ** 2))) for title, panel in panels.items()}
     _draw(panels, errors, output / "fusion.png")
-    return [f"fusion.png: two photographs fused into one; {right:.1%} of the pixels are from the one in focus there."]
+    caption = f"Two photographs fused into one; {right:.1%} of the pixels are from the one in focus there."
+    alt = "A rocket three times: in focus in the middle, in focus around it, and fused, in focus everywhere."
+    return Picture(output / "fusion.png", alt, caption)
 
 
 def _draw(panels: dict[str, Array], errors: dict[str, float], path: Path) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DPI = 130
 WIDE = 5.0  # values that differ by more than this factor are drawn on a logarithmic scale
+#: Where logarithmic scales have ticks within a power of ten: the first of these that gives four or more in sight.
+TICKS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(np.arange(1.0, 10.0, 0.5)))
 #: Methods that the paper compares, and ours: drawn with strong lines, the others with faint ones.
 LEADING = (KSVD_METHOD, PAPER_METHOD, DEFAULT_METHOD)
 #: Colour and marker of a method; those of other packages follow.
@@ -81,13 +83,13 @@ def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[in
 
 def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
     """Draw how strongly the atoms of equal number are correlated, together and separately."""
-    figure = new_figure(8.4, 3.4)
+    figure = new_figure(6.6, 3.4)
     axis = figure.subplots()
     bins = np.linspace(0, 1, 26).tolist()
     for how, colour, label in (("together", COLOURS[0], "learned together"), ("separate", COLOURS[1], "separately")):
         values = pairs[how]["atoms"]["correlation"]
         axis.hist(values, bins, alpha=0.6, color=colour, label=f"{label}: median {np.median(values):.2f}")
-    axis.set_xlabel("correlation of the blurred focused atom with the blurred atom of the same number")
+    axis.set_xlabel("correlation with the partner of the same number")
     axis.set_ylabel("atoms")
     axis.set_xlim(0, 1)
     axis.legend(frameon=False, loc="upper left")
@@ -95,74 +97,76 @@ def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
     return _save(figure, folder, "correlations")
 
 
-def draw_time(regime: dict[str, Any], folder: Path) -> Path:
-    """Draw nonzeros and error against seconds: during learning, and on held-out patches with all atoms allowed."""
-    figure = new_figure(11.2, 7.4)
-    axes = figure.subplots(2, 2, sharex=True)
-    for column, (prefix, title) in enumerate(
-        (("", "codes as learning makes them (the paper's figure)"), ("held_", "fresh patches, all atoms allowed"))
-    ):
-        for row, (key, label) in enumerate((("nonzeros", "mean nonzeros"), ("error", "average error"))):
-            axis = axes[row, column]
-            for method in regime["methods"]:
-                colour, marker = STYLES[method["key"]]
-                strong = method["key"] in LEADING
-                points = method["curve"]
-                axis.plot(
-                    [point["seconds"] for point in points],
-                    [point[prefix + key] for point in points],
-                    color=colour,
-                    marker=marker,
-                    markersize=4 if strong else 2.5,
-                    linewidth=1.8 if strong else 0.9,
-                    alpha=1.0 if strong else 0.75,
-                    label=method["name"],
-                )
-            _logarithmic(axis, "x")
-            low, high = axis.get_ylim()
-            if high > WIDE * max(low, 1e-300):
-                _logarithmic(axis, "y")
-            if key == "error":
-                axis.set_xlabel("seconds")
-            axis.set_ylabel(label)
-            axis.set_title(title if row == 0 else "")
-            _plain(axis)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(f"{regime['title']}; {regime['n_patches']:,} patches, at most {regime['n_nonzero_coefs']} atoms")
-    return _save(figure, folder, f"time_{regime['key']}")
+def draw_time(regime: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """Draw nonzeros and error against seconds: during learning, and on held-out patches with all atoms allowed.
+
+    These are two pictures, so that a narrow page can show one below the other.
+    """
+    name = f"time_{regime['key']}"
+    return {
+        name: _draw_curves(regime, "", "codes as learning makes them", folder, name),
+        f"{name}_fresh": _draw_curves(regime, "held_", "fresh patches, all atoms allowed", folder, f"{name}_fresh"),
+    }
 
 
-def draw_peers(regimes: list[dict[str, Any]], folder: Path) -> Path | None:
-    """Draw other packages beside the default and K-SVD on held-out patches; return None if there are none."""
-    if not any(regime["peers"] for regime in regimes):
-        return None
-    figure = new_figure(11.2, 3.9)
-    axes = np.atleast_1d(figure.subplots(1, len(regimes)))
-    for axis, regime in zip(axes, regimes, strict=True):
-        ours = [method for method in regime["methods"] if method["key"] in LEADING]
-        entries = [(method, STYLES[method["key"]]) for method in ours]
-        entries += list(zip(regime["peers"], PEER_STYLES, strict=False))
-        for entry, (colour, marker) in entries:
-            points = entry["curve"]
+def _draw_curves(regime: dict[str, Any], prefix: str, title: str, folder: Path, name: str) -> Path:
+    figure = new_figure(6.2, 7.6)
+    axes = figure.subplots(2, 1, sharex=True)
+    for axis, (key, label) in zip(axes, (("nonzeros", "mean nonzeros"), ("error", "average error")), strict=True):
+        for method in regime["methods"]:
+            colour, marker = STYLES[method["key"]]
+            strong = method["key"] in LEADING
             axis.plot(
-                [point["seconds"] for point in points],
-                [point["held_nonzeros"] for point in points],
+                [point["seconds"] for point in method["curve"]],
+                [point[prefix + key] for point in method["curve"]],
                 color=colour,
                 marker=marker,
-                markersize=3.5,
-                linewidth=1.4,
-                linestyle="-" if "key" in entry else "--",
-                label=entry["name"],
+                markersize=4 if strong else 2.5,
+                linewidth=1.8 if strong else 0.9,
+                alpha=1.0 if strong else 0.75,
+                label=method["name"],
             )
         _logarithmic(axis, "x")
-        axis.set_xlabel("seconds")
-        axis.set_ylabel("mean nonzeros, fresh patches")
-        axis.set_title(regime["title"])
+        low, high = axis.get_ylim()
+        if high > WIDE * max(low, 1e-300):
+            _logarithmic(axis, "y")
+        axis.set_ylabel(label)
         _plain(axis)
+    axes[0].set_title(f"{regime['title']}: {title}", fontsize="medium")
+    axes[-1].set_xlabel("seconds")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
-    return _save(figure, folder, "peers")
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize="small")
+    return _save(figure, folder, name)
+
+
+def draw_peers(regime: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """Draw other packages beside the default and K-SVD on held-out patches, if there are any."""
+    if not regime["peers"]:
+        return {}
+    figure = new_figure(7.6, 4.4)
+    axis = figure.subplots()
+    ours = [method for method in regime["methods"] if method["key"] in LEADING]
+    entries = [(method, STYLES[method["key"]]) for method in ours]
+    entries += list(zip(regime["peers"], PEER_STYLES, strict=False))
+    for entry, (colour, marker) in entries:
+        axis.plot(
+            [point["seconds"] for point in entry["curve"]],
+            [point["held_nonzeros"] for point in entry["curve"]],
+            color=colour,
+            marker=marker,
+            markersize=3.5,
+            linewidth=1.4,
+            linestyle="-" if "key" in entry else "--",
+            label=entry["name"],
+        )
+    _logarithmic(axis, "x")
+    axis.set_xlabel("seconds")
+    axis.set_ylabel("mean nonzeros, fresh patches")
+    axis.set_title(regime["title"], fontsize="medium")
+    _plain(axis)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    name = f"peers_{regime['key']}"
+    return {name: _save(figure, folder, name)}
 
 
 def draw_all(
@@ -176,18 +180,20 @@ def draw_all(
         "correlations": draw_correlations(results["pairs"], folder),
     }
     for regime in results["time"]:
-        figures[f"time_{regime['key']}"] = draw_time(regime, folder)
-    peers = draw_peers(results["time"], folder)
-    return figures if peers is None else figures | {"peers": peers}
+        figures |= draw_time(regime, folder) | draw_peers(regime, folder)
+    return figures
 
 
 def _logarithmic(axis: Axes, which: str) -> None:
-    """Make one scale logarithmic, with plain numbers at 1, 2 and 5."""
+    """Make one scale logarithmic, with plain numbers at 1, 2 and 5, or at more where few of these are in sight."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
     (axis.set_xscale if which == "x" else axis.set_yscale)("log")
     scale = axis.xaxis if which == "x" else axis.yaxis
-    scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axis.get_xlim() if which == "x" else axis.get_ylim()
+    locators = [LogLocator(subs=subs) for subs in TICKS]
+    enough = (one for one in locators if np.count_nonzero([low <= t <= high for t in one.tick_values(low, high)]) >= 4)
+    scale.set_major_locator(next(enough, locators[-1]))
     scale.set_minor_locator(NullLocator())
     scale.set_major_formatter(FormatStrFormatter("%g"))
 

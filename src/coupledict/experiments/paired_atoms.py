@@ -165,7 +165,7 @@ def paired_atoms(
         "n_nonzero_coefs": sizes.n_nonzero_coefs,
         "max_iter": sizes.max_iter,
         "patch_size": [sizes.side, sizes.side],
-        "blur": "a linear map of patches, fitted by ridge regression to the patches learned from",
+        "blur": "The blur is a linear map of patches, fitted by ridge regression to the patches learned from.",
         "map_explained": float(1 - missed / energy),
         "energies": [float(np.mean(np.sum(view.astype(np.float64) ** 2, axis=1))) for view in train],
         "variants": [{key: value for key, value in row.items() if key not in PER_ATOM} for row in rows],

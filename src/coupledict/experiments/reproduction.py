@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,15 @@ QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max
 QUICK_TIME = TimeSizes(n_patches=1_000, n_held_out=1_000, n_components=100, repeats=1, peer_seconds=0.3, thinning=8)
 QUICK_NOTE = "This was a quick run on few patches, timed once: it shows that everything works, not how fast it is."
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "spams-bin", "dictlearn")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that the report shows first, what it shows in words, and its caption."""
+
+    path: Path
+    alt: str
+    caption: str
 
 
 def count_steps(*, quick: bool) -> int:
@@ -107,8 +119,9 @@ def run_experiments(
     command: str,
     begin: BeginStep,
     replace: bool = True,
+    pictures: Sequence[Picture] = (),
 ) -> dict[str, Any]:
-    """Do what :func:`reproduce` does, as a part of a run that has other steps too."""
+    """Do what :func:`reproduce` does, as a part of a run that has other steps too; the report shows its pictures."""
     began = time.perf_counter()
     pair_sizes, time_sizes = _sizes(quick=quick)
     new_figure(1, 1)  # raises now, and not after minutes, if matplotlib is missing
@@ -135,7 +148,8 @@ def run_experiments(
         figures = against_time(draws, sizes=time_sizes, seed=seed, begin=begin)
         results["time"].append(figures | {"claims": time_claims(figures)})
     results["claims"] = pair_claims(results["pairs"])
-    _write(output, results, dictionaries, began, begin, replace=replace)
+    results["pictures"] = [{"name": one.path.stem, "alt": one.alt, "caption": one.caption} for one in pictures]
+    _write(output, results, dictionaries, began, begin, replace=replace, pictures=pictures)
     return results
 
 
@@ -154,11 +168,14 @@ def _write(
     begin: BeginStep,
     *,
     replace: bool,
+    pictures: Sequence[Picture] = (),
 ) -> None:
     """Write all files to a temporary folder, then move them to `output`: a failure leaves the old files."""
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=output) as name:
         folder = Path(name)
         figures = draw_all(results, dictionaries, folder, begin)
+        for picture in pictures:
+            figures[picture.path.stem] = Path(shutil.copy(picture.path, folder))
         arrays: dict[str, Any] = {
             f"{how}_{view}": atoms
             for how, pair in dictionaries.items()

@@ -43,7 +43,8 @@ def write_report(
         Under ``"together"`` and ``"separate"`` a list of two arrays of shape (n_components, n_features): focused and
         blurred atoms.
     figures : dict of str to path-like
-        PNG files for ``"pairs"``, ``"correlations"``, ``"time_<key>"`` for each regime, and ``"peers"``; any may be
+        PNG files for ``"pairs"``, ``"correlations"`` and, for each regime, ``"time_<key>"``,
+        ``"time_<key>_fresh"`` and ``"peers_<key>"``, and those that ``results["pictures"]`` names; any may be
         absent. Files in the folder of the report, or below it, are linked too, with SVG files of the same names.
     data_file : str or None, default="results.json"
         Name of the file beside the report that holds `results`, for a link; None for no link.

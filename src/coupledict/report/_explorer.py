@@ -86,9 +86,10 @@ def explorer(
         element("p", *keys, class_="legend"),
         element(
             "p",
-            ("Point at an atom of either dictionary" if len(views) == 2 else "Point at an atom") + ", or tap it. With"
-            " the keyboard: arrow keys, Home and End along a row (with Ctrl to the first and last atom), Page Up and"
-            " Page Down.",
+            ("Point at an atom of either dictionary" if len(views) == 2 else "Point at an atom")
+            + ", or tap it. A click"
+            " pins it; another click on it, or Escape, lets go. With the keyboard: arrow keys, Home and End along a row"
+            " (with Ctrl to the first and last atom), Page Up and Page Down.",
             id="explorer-help",
             class_="small",
         ),
@@ -165,7 +166,12 @@ def _panel(views: Sequence[View], facts: Mapping[str, str], *, best: bool) -> Ht
         element(
             "div",
             element("p", "Atom ", element("b", "0", id="explorer-number"), class_="number"),
-            element("p", id="explorer-place", class_="place small"),
+            element(
+                "p",
+                element("span", id="explorer-place"),
+                element("span", ", pinned", id="explorer-pinned", hidden=True),
+                class_="place small",
+            ),
             _button("previous", "Previous atom", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}"),
             _button("next", "Next atom", "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"),
             class_="heading",

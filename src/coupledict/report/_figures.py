@@ -40,6 +40,12 @@ def _read(path: Path) -> tuple[bytes, int, int]:
     return picture, int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
 
 
+def side_by_side(*figures: Html | None) -> Html | None:
+    """Return figures beside each other, and below each other where there is no room; None without any."""
+    there = [one for one in figures if one is not None]
+    return element("div", *there, class_="plates") if there else None
+
+
 def figure(path: Path | None, folder: Path, *, alt: str, caption: str, kind: str = "chart") -> Html | None:
     """Return a figure with its caption and links to its files, or None where there is no picture.
 

@@ -10,14 +10,20 @@ from urllib.parse import quote
 from . import _pairs, _time
 from ._document import document
 from ._explorer import Atoms
-from ._figures import addresses
+from ._figures import addresses, figure
 from ._html import Html, definitions, element, join, paragraph
 from ._numbers import NONE, date, entries, find, is_number, seconds, text
 from ._pair_atoms import embed
 
 PAPER_URL = "https://doi.org/10.1109/LSP.2019.2934045"
 TITLE = "Coupled dictionaries, measured again"
-SECTIONS = (("summary", "The paper and this run"), ("pairs", "Paired atoms"), ("time", "Time"), ("method", "Method"))
+SECTIONS = (
+    ("first", "A first look"),
+    ("summary", "The paper and this run"),
+    ("pairs", "Paired atoms"),
+    ("time", "Time"),
+    ("method", "Method"),
+)
 VERDICTS = {True: ("holds", "Holds"), False: ("fails", "Does not hold"), None: ("open", "Too small to tell here")}
 BESIDE = "Beside the paper"  # replaces "The paper" for a claim that is not the paper's
 MARKS = {"holds": "M5 10.5l3.2 3.2L15 7", "fails": "M6 6l8 8M14 6l-8 8", "open": "M5.5 10h9"}
@@ -29,6 +35,7 @@ def build(
     """Return the whole page."""
     regimes = entries(results, "time")
     sections = [
+        _first_look(entries(results, "pictures"), figures, folder),
         _summary(results, regimes),
         _pairs.section(find(results, "pairs"), figures, folder),
         _time.section(regimes, figures, folder),
@@ -74,9 +81,9 @@ def _notice(results: Any) -> Html | None:
             element(
                 "p",
                 element("strong", "A quick run"),
-                " can tell whether atoms that are learned together are partners. How soon methods get where depends on"
-                " the number of patches, and this run has a tenth of the paper's: its times are a preview, and its"
-                " claims about them are left open. ",
+                " can tell whether atoms that are learned together are partners. How soon a method gets where K-SVD"
+                " ends depends on the number of patches, and this run has a tenth of the paper's: its times are a"
+                " preview, and its claims about them are left open. ",
                 element("code", "coupledict reproduce"),
                 " runs the experiments in full.",
             )
@@ -84,16 +91,30 @@ def _notice(results: Any) -> Html | None:
     return element("div", element("h2", "Data"), *sentences, class_="notice") if sentences else None
 
 
+def _first_look(pictures: list[Any], figures: dict[str, Path], folder: Path) -> Html | None:
+    """Return pictures of what dictionaries can do, or None where the run made none."""
+    shown = [
+        figure(figures.get(text(picture, "name")), folder, alt=text(picture, "alt"), caption=caption, kind="picture")
+        for picture in pictures
+        if (caption := text(picture, "caption"))
+    ]
+    if not any(shown):
+        return None
+    return element("section", element("h2", "A first look"), *shown, id="first")
+
+
 def _summary(results: Any, regimes: list[Any]) -> Html:
     """Return the claims of the paper beside what was measured."""
     groups = [("", entries(results, "claims"))]
     groups += [(text(regime, "title") or text(regime, "key"), entries(regime, "claims")) for regime in regimes]
-    parts = []
+    parts: list[Html | None] = []
     for title, claims in groups:
         if claims:
+            decided = [_claim(claim) for claim in claims if _verdict(claim) is not None]
             parts += [
                 element("h3", title) if title else None,
-                element("ul", *(_claim(claim) for claim in claims), class_="claims"),
+                element("ul", *decided, class_="claims") if decided else None,
+                _left_open([claim for claim in claims if _verdict(claim) is None]),
             ]
     return element(
         "section",
@@ -101,6 +122,19 @@ def _summary(results: Any, regimes: list[Any]) -> Html:
         _tally([claim for _, claims in groups for claim in claims if find(claim, "ours") is not True]),
         *(parts or [element("p", "No claim of the paper was put to the test in this run.")]),
         id="summary",
+    )
+
+
+def _left_open(claims: list[Any]) -> Html | None:
+    """Return the claims that a run could not decide, behind a line that tells how many there are."""
+    if not claims:
+        return None
+    number = "1 claim" if len(claims) == 1 else f"{len(claims)} claims"
+    return element(
+        "details",
+        element("summary", f"{number} that this run is too small to tell"),
+        element("ul", *(_claim(claim) for claim in claims), class_="claims"),
+        class_="left-open",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ._figures import figure
+from ._figures import figure, side_by_side
 from ._html import Html, definitions, element, paragraph, scrolling
 from ._numbers import NONE, TIMES, count, entries, find, fixed, is_number, seconds, share, text
 from ._pair_atoms import explorer
@@ -67,11 +67,13 @@ def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
             " each atom has its own scale.",
             kind="picture",
         ),
-        figure(
-            figures.get("correlations"),
-            folder,
-            alt="Histograms of the correlation of atoms with their partners, learned together and separately.",
-            caption="Correlation between each focused atom after the blur and its partner.",
+        side_by_side(
+            figure(
+                figures.get("correlations"),
+                folder,
+                alt="Histograms of the correlation of atoms with their partners, learned together and separately.",
+                caption="Correlation between each focused atom after the blur and the blurred atom of its number.",
+            )
         ),
         element("h3", "Atom explorer", id="explorer-title"),
         element(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ._figures import figure
+from ._figures import figure, side_by_side
 from ._html import Html, definitions, element, join, paragraph, scrolling
 from ._numbers import NONE, count, entries, find, fixed, is_number, seconds, significant, text, times
 from ._pairs import amount, setup
@@ -26,12 +26,6 @@ def section(regimes: list[Any], figures: dict[str, Path], folder: Path) -> Html 
             " share one coder, so that methods are compared and not programs."
         ),
         *(_regime(regime, figures, folder) for regime in regimes),
-        figure(
-            figures.get("peers"),
-            folder,
-            alt="Outside implementations beside ours: nonzeros and error against seconds.",
-            caption="Outside implementations, each with its own coder.",
-        ),
         id="time",
     )
 
@@ -54,15 +48,32 @@ def _regime(regime: Any, figures: dict[str, Path], folder: Path) -> Html:
             ]
         ),
         paragraph(text(regime, "target", "sentence")),
-        figure(
-            figures.get(f"time_{key}"),
-            folder,
-            alt=f"Curves for each method: mean nonzeros and average error against seconds. {title}.",
-            caption="Mean nonzeros and average error against seconds.",
+        side_by_side(
+            figure(
+                figures.get(f"time_{key}"),
+                folder,
+                alt=f"Curves for each method: mean nonzeros and average error against seconds. {title}.",
+                caption="Codes as learning makes them, as in the paper's figure.",
+            ),
+            figure(
+                figures.get(f"time_{key}_fresh"),
+                folder,
+                alt=f"The same for patches that were held out. {title}.",
+                caption="Fresh patches, coded with all atoms that are allowed.",
+            ),
         ),
         _methods(regime, title),
         _descriptions(entries(regime, "methods")),
-        _peers(regime, title),
+        _peers(
+            regime,
+            title,
+            figure(
+                figures.get(f"peers_{key}"),
+                folder,
+                alt="Outside implementations beside ours: mean nonzeros on held-out patches against seconds.",
+                caption="Outside implementations, each with its own coder, on held-out patches.",
+            ),
+        ),
         class_="regime",
     )
 
@@ -161,7 +172,7 @@ def _descriptions(methods: list[Any]) -> Html | None:
     return definitions([(text(m, "name"), text(m, "description")) for m in methods], class_="glossary small")
 
 
-def _peers(regime: Any, title: str) -> Html | None:
+def _peers(regime: Any, title: str, picture: Html | None) -> Html | None:
     """Return the outside implementations of a regime, and which were not installed."""
     peers, missing = entries(regime, "peers"), entries(regime, "peers_missing")
     absent = f"Not installed, so not measured: {', '.join(str(name) for name in missing)}." if missing else ""
@@ -182,5 +193,5 @@ def _peers(regime: Any, title: str) -> Html | None:
         ]
         groups = [("", 2), ("training patches", 2), ("held-out patches", 2)]
         heads = ["Program", "seconds", *["nonzeros", "error"] * 2]
-        parts += [_table(groups, heads, rows, f"Outside implementations: {title}"), _descriptions(peers)]
+        parts += [picture, _table(groups, heads, rows, f"Outside implementations: {title}"), _descriptions(peers)]
     return join(*parts, paragraph(absent, class_="small"))

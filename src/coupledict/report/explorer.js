@@ -109,7 +109,7 @@
     modes[name] = { ...mode, count, sources: mode.atoms.map(sourceOf), columns: Math.ceil(Math.sqrt(count)) };
   }
 
-  const state = { mode: "", order: "", position: 0 };
+  const state = { mode: "", order: "", position: 0, pinned: false };
   const mode = () => modes[state.mode];
   const order = () => mode().orders[state.order];
   const atomAt = (position) => order()[position];
@@ -217,17 +217,21 @@
       context.setLineDash([]);
     }
 
-    /** The mouse lights what it is over; a finger what it taps, or slides over sideways. */
+    /** The mouse lights what it is over, and pins what it clicks; a finger lights what it taps, or slides over sideways. */
     point(event) {
+      if (event.type === "pointermove" && state.pinned) return;
       const cell = event.type === "click" ? event.target.closest("[data-position]") : null;
-      if (cell) return show(Number(cell.dataset.position));
+      if (cell && event.pointerType !== "mouse") return show(Number(cell.dataset.position));
       const bounds = this.canvas.getBoundingClientRect();
       const rows = Math.ceil(mode().count / mode().columns);
       const column = Math.floor(((event.clientX - bounds.left) / bounds.width) * mode().columns);
       const row = Math.floor(((event.clientY - bounds.top) / bounds.height) * rows);
       const position = row * mode().columns + column;
       const there = column >= 0 && column < mode().columns && row >= 0 && position < mode().count;
-      if (there && position !== state.position) show(position);
+      if (!there) return;
+      const again = position === state.position;
+      if (!again) show(position);
+      if (event.type === "click" && event.pointerType === "mouse") pin(!(again && state.pinned));
     }
   }
 
@@ -295,6 +299,13 @@
     announce();
   }
 
+  /** A pinned atom stays while the mouse goes elsewhere, so that its figures can be read, copied and compared. */
+  function pin(pinned) {
+    state.pinned = pinned;
+    root.dataset.pinned = pinned;
+    byId("pinned").hidden = !pinned;
+  }
+
   function rearrange(position) {
     for (const grid of grids) grid.fill();
     show(position);
@@ -302,6 +313,7 @@
 
   function press(event) {
     if (event.altKey || event.metaKey) return;
+    if (event.key === "Escape") return pin(false);
     const { count, columns } = mode();
     const at = state.position;
     const start = at - (at % columns);
