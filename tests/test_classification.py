@@ -126,13 +126,14 @@ def test_label_views_are_stacked_features(rng, consistency):
         agree = np.array([[label == atom for atom in model.atom_classes_] for label in y], float)
         blocks.append(np.sqrt(consistency) * agree / np.linalg.norm(agree, axis=1, keepdims=True))
     stacked = np.hstack(blocks)
-    joint = np.hstack([np.sqrt(v) * D for v, D in zip(learner.view_weights_, learner.components_, strict=True)])
+    shares = learner.view_weights_ / learner.view_weights_.max()
+    joint = np.hstack([np.sqrt(v) * D for v, D in zip(shares, learner.components_, strict=True)])
     np.testing.assert_allclose(np.linalg.norm(joint, axis=1), 1)
     # The same number of iterations on from there, by the views and by the stacked samples.
     again = clone(learner).set_params(init=list(learner.components_), growth=None, random_state=5)
     again.fit([X, *_label_views(model, y)])
     single = DictionaryLearning(12, n_nonzero_coefs=3, max_iter=4, growth=None, init=joint, random_state=5).fit(stacked)
-    expected = np.hstack([np.sqrt(v) * D for v, D in zip(again.view_weights_, again.components_, strict=True)])
+    expected = np.hstack([np.sqrt(v) * D for v, D in zip(shares, again.components_, strict=True)])
     np.testing.assert_allclose(single.components_, expected, atol=1e-9)
 
 

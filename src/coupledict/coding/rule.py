@@ -86,3 +86,11 @@ class CodingRule:
         tol = None if self.tol is None else min(self.tol * scale * scale, LARGEST)
         alpha = None if self.alpha is None else min(max(self.alpha * scale, np.finfo(np.float64).tiny), LARGEST)
         return replace(self, tol=tol, alpha=alpha)
+
+    def scaled_objective(self, factor: float) -> CodingRule:
+        """Return the rule that gives the same codes where all weights of the views are multiplied by `factor`."""
+        if factor == 1:
+            return self
+        tol = None if self.tol is None else min(self.tol * factor, LARGEST)
+        alpha = None if self.alpha is None else min(max(self.alpha * factor, np.finfo(np.float64).tiny), LARGEST)
+        return replace(self, tol=tol, alpha=alpha)

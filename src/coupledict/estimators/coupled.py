@@ -87,9 +87,10 @@ class CoupledDictionaryLearning(SeveralViews):
         is not negative, and cosines are no start.
     normalize : {"joint", "views"}, default="joint"
         Which norm of an atom is 1. ``"joint"``: that over all views that share their coefficients, weighted,
-        ``sum_v w_v * ||d_v||^2 = 1``, so that learning finds how the energy of an atom is divided among the views.
-        ``"views"``: that in each view (the paper). With ``coupling="support"`` each view has coefficients of its own,
-        and both are the same.
+        ``sum_v w_v * ||d_v||^2 = max_v w_v``, so that learning finds how the energy of an atom is divided among the
+        views. Only the ratios of weights in a list count. With balanced weights the sum is 1, so that atoms have the
+        scale of the samples. ``"views"``: that in each view (the paper). With ``coupling="support"`` each view has
+        coefficients of its own, and both are the same.
     coupling : {"code", "support"}, default="code"
         ``"code"``: one code for all views (the paper). ``"support"``: the same atoms in all views, but coefficients of
         its own for each view (simultaneous OMP); `transform` then returns a list of codes.

@@ -31,6 +31,12 @@ def power_of_two(size: float) -> float:
     return 2.0**power if abs(power) > ORDINARY else 1.0
 
 
+def weight_unit(weights: Floats) -> float:
+    """Return the power of two to divide weights by, so that no sum of weighted squares overflows; usually 1."""
+    power = round(float(np.log2(weights.max())))
+    return 2.0 ** float(np.clip(power, -1020, 1020)) if abs(power) > 2 * ORDINARY else 1.0
+
+
 def ordinary_size(dictionaries: list[Array]) -> tuple[list[Array], float]:
     """Return dictionaries divided by one power of two, so that their entries are of ordinary size, and that power.
 
@@ -123,6 +129,11 @@ class AtomGroup:
         """Return one slice of `atoms` per view, not copied."""
         return [self.atoms[:, self.columns(i)] for i in range(len(self.views))]
 
+    def largest_norm(self, atoms: Array) -> float:
+        """Return the largest norm among other atoms of this group."""
+        squares = np.stack([np.sum(atoms[:, self.columns(i)] ** 2, axis=1) for i in range(len(self.views))])
+        return float(np.sqrt(np.max(self.weights @ squares if self.joint else squares)))
+
     def normalize(self, which: npt.NDArray[Any]) -> None:
         """Bring some atoms to norm 1; zero atoms stay zero."""
         chosen = self.atoms[which]
@@ -168,9 +179,21 @@ class AtomGroup:
 
 
 def group_atoms(
-    arrays: list[Array], weights: Floats, *, coupled: bool, joint: bool, n_fixed: int, positive: Flags | None = None
+    arrays: list[Array],
+    weights: Floats,
+    *,
+    coupled: bool,
+    joint: bool,
+    n_fixed: int,
+    positive: Flags | None = None,
+    relative: bool = False,
 ) -> list[AtomGroup]:
-    """Group dictionaries, one per view, by shared coefficients: all in one group if `coupled`, else one group each."""
+    """Group dictionaries, one per view, by shared coefficients: all in one group if `coupled`, else one group each.
+
+    With `relative`, weights are divided by the largest, so that only their ratios count.
+    """
+    if relative:
+        weights = weights / weights.max()
     numbers = list(range(len(arrays)))
     marked = np.zeros(len(arrays), bool) if positive is None else positive
     return [

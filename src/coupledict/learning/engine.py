@@ -23,7 +23,7 @@ from ..foundation.arrays import Array, Floats, multiply, safe_scale
 from ..foundation.checks import make_generator
 from ..foundation.progress import Callback
 from ..parallel.jobs import Threads
-from .atoms import AtomGroup, group_atoms, in_view_order
+from .atoms import AtomGroup, group_atoms, in_view_order, weight_unit
 from .checkpoint import Checkpoint, SavedFit
 from .fitted import FittedDictionaries
 from .imputation import fit_moments
@@ -183,8 +183,9 @@ def _with_predictors(
     """Return the fitted dictionaries with refitted ones for prediction, if views can predict each other."""
     if settings.rule.coupling == "support" or len(data.widths) < 2:
         return fitted
-    rule = settings.rule.scaled(data.scale)
-    predictors = fit_predictors(data, fitted.components, fitted.weights, rule, ridge_alpha, threads, rng, teachers)
+    unit = weight_unit(fitted.weights)
+    rule, weights = settings.rule.scaled(data.scale).scaled_objective(1 / unit), fitted.weights / unit
+    predictors = fit_predictors(data, fitted.components, weights, rule, ridge_alpha, threads, rng, teachers)
     return dataclasses.replace(fitted, predictors=predictors)
 
 
@@ -201,6 +202,7 @@ def _group(arrays: list[Array], weights: Floats, settings: LearningSettings) -> 
         joint=settings.joint_norm,
         n_fixed=int(settings.constant_atom),
         positive=settings.positive_views(len(arrays)),
+        relative=not settings.balanced,
     )
 
 
@@ -215,6 +217,8 @@ def _start(
     widths = data.widths
     n_components, positive = settings.count_components(widths), settings.positive_views(len(widths))
     if go_on_from is not None:
+        if settings.n_components is None:
+            n_components = go_on_from[0].shape[0]
         arrays: list[Array] = [np.asarray(array, np.float64) for array in go_on_from]
         if [array.shape for array in arrays] != [(n_components, width) for width in widths]:
             raise ValueError(
@@ -243,8 +247,9 @@ def _coding_dtype(data: Data, settings: LearningSettings, weights: Floats, large
     single = np.dtype(np.float32)
     if not settings.growing or settings.rule.pursuit == "lasso" or safe_scale(largest, single) != 1:
         return data.dtype
-    tol = settings.rule.scaled(data.scale).tol
-    if tol is not None and not tol > FLOAT32_TOL * float(weights @ data.widths) * largest**2 > 0:
+    unit = weight_unit(weights)
+    tol = settings.rule.scaled(data.scale).scaled_objective(1 / unit).tol
+    if tol is not None and not tol > FLOAT32_TOL * float(weights / unit @ data.widths) * largest**2 > 0:
         return data.dtype
     return single
 
@@ -268,9 +273,10 @@ def _plan(
     if filling:
         switch = 2 * n_iter // 3 if whole_only else (n_iter + 1) // 2
     useful = n_whole / data.n_samples if whole_only else 1.0
+    unit = weight_unit(weights)
     limits, sizes = _limits_and_sizes(data, settings, growth, n_components, switch, useful)
     return LoopPlan(
-        rule=settings.rule.scaled(data.scale),
+        rule=settings.rule.scaled(data.scale).scaled_objective(1 / unit),
         limits=limits,
         sizes=sizes,
         weights=weights,
@@ -282,6 +288,7 @@ def _plan(
         extrapolation=EXTRAPOLATION if growth is not None and has_tol else 0.0,
         switch=switch,
         whole_only=whole_only,
+        weight_unit=unit,
     )
 
 
@@ -360,9 +367,10 @@ def learn_batch(
     if running.scale != 1:
         chosen = views if rows is None else [np.asarray(view[rows.samples]) for view in views]
         views, rows = multiply(chosen, running.scale, fitted.dtype), None
-    rule = settings.rule.scaled(running.scale)
+    unit = weight_unit(fitted.weights)
+    rule = settings.rule.scaled(running.scale).scaled_objective(1 / unit)
     n_samples = views[0].shape[0] if rows is None else rows.size
-    recipe = Recipe(in_view_order(running.groups), fitted.weights, fitted.dtype, rule, n_samples, missing)
+    recipe = Recipe(in_view_order(running.groups), fitted.weights / unit, fitted.dtype, rule, n_samples, missing)
     coder = make_coder(recipe, threads.count, threads.cancel)
     found = sum_codes(
         coder,
@@ -375,7 +383,7 @@ def learn_batch(
         found.n_samples, found.energy, found.n_nonzeros, np.empty(0), found.uses, found.worst, found.penalty
     )
     seconds = (fitted.history[-1]["seconds"] if fitted.history else 0.0) + time.perf_counter() - began
-    record = outcome.record(coder.n_nonzero, seconds, running.scale)
+    record = outcome.record(coder.n_nonzero, seconds, running.scale, unit)
     del record["view_errors"]  # they are not computed for a batch
     return FittedDictionaries(
         in_view_order(running.groups, fitted.dtype),

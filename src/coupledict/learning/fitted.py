@@ -28,7 +28,7 @@ from ..files.state import (
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Record
 from ..parallel.jobs import Threads
-from .atoms import group_atoms, ordinary_size
+from .atoms import group_atoms, ordinary_size, weight_unit
 from .decoding import Decoder
 from .moments import Moments
 from .predictors import ANY_OTHERS, Predictors
@@ -38,6 +38,7 @@ from .settings import LearningSettings
 MOMENT_NAMES = ("mean", "covariance", "shares")
 MOST_SHARE = 100.0  # a factor of a guess that is larger than this is in no file that was written here
 ANY_NAME = "any"  # how ANY_OTHERS is written in files
+OTHER_NORM = 0.01  # norms of atoms that differ from 1 by more than this are no rounding errors
 LEAST_ROOM = 1e-6  # of the largest number of a dtype: larger atoms in a file are refused, for products would overflow
 
 
@@ -136,7 +137,13 @@ class FittedDictionaries:
         """Return the share of the weighted squared norm of samples that their codes explain; 1 if the norm is 0."""
         data = data.scaled(data.find_scale(threads))
         recipe, sources = self.recipe_for(data, rule.scaled(data.scale))
-        recipe = dataclasses.replace(recipe, dictionaries=ordinary_size(recipe.dictionaries)[0])
+        unit = weight_unit(recipe.weights)
+        recipe = dataclasses.replace(
+            recipe,
+            dictionaries=ordinary_size(recipe.dictionaries)[0],
+            weights=recipe.weights / unit,
+            rule=recipe.rule.scaled_objective(1 / unit),
+        )
         residual, energies = data.energies(recipe, sources, threads)
         total = float(recipe.weights @ energies)
         return 1.0 - residual / total if total > 0 else 1.0
@@ -241,6 +248,7 @@ def _read_running_sums(
         coupled=settings.rule.coupling == "code",
         joint=settings.joint_norm,
         n_fixed=int(settings.constant_atom),
+        relative=not settings.balanced,
     )
     sums = []
     for g, group in enumerate(groups):
@@ -250,6 +258,9 @@ def _read_running_sums(
             raise ValueError("the sums of its batches do not fit its dictionaries")
         if any(array.dtype != np.float64 for array in (atoms, a, b)) or np.any(a.diagonal() < 0):
             raise ValueError("the sums of its batches are no sums")
-        group.atoms[:] = atoms * group.unit  # normalising again could change the last bit
-        sums.append(Sums(a / group.unit / group.unit, b / group.unit))
+        unit = group.unit
+        if (size := group.largest_norm(atoms * unit)) > 0 and abs(size - 1) > OTHER_NORM:
+            unit /= size  # older files have other norms where the largest weight is not 1
+        group.atoms[:] = atoms * unit  # normalising again could change the last bit
+        sums.append(Sums(a / unit / unit, b / unit))
     return RunningSums(groups, float(scale), check_file_count(told["n_batches"], "number of batches", 1), sums)

@@ -43,6 +43,9 @@ class LoopPlan:
     sizes : array of shape (max_iter,), or None
         Number of samples that each pass reads; None if every pass reads all.
     weights : array of shape (n_views,)
+        As they were given; passes over the samples use them, `rule` and their objective divided by `weight_unit`.
+    weight_unit : float
+        A power of two, 1 for weights of ordinary size.
     update, unused, stop_tol
         As in :class:`coupledict.learning.settings.LearningSettings`.
     threads : Threads
@@ -69,6 +72,12 @@ class LoopPlan:
     extrapolation: float = 0.0
     switch: int | None = None
     whole_only: bool = False
+    weight_unit: float = 1.0
+
+    @property
+    def relative_weights(self) -> Floats:
+        """Weights near 1."""
+        return self.weights / self.weight_unit
 
 
 @dataclass
@@ -83,20 +92,21 @@ class Outcome:
     worst: WorstSamples
     penalty: float = 0.0
 
-    def record(self, limit: int, seconds: float, scale: float) -> Record:
+    def record(self, limit: int, seconds: float, scale: float, weight_unit: float = 1.0) -> Record:
         """Return the entry of the history, in plain Python numbers.
 
-        The energies here are those of samples multiplied by `scale`; the record is for the original samples.
+        The energies here are those of samples multiplied by `scale`, with weights divided by `weight_unit`; the record
+        is for the original samples and weights.
         """
-        n = max(self.n_samples, 1)
+        n, root = max(self.n_samples, 1), float(np.sqrt(weight_unit))
         return {
             "seconds": seconds,
             "limit": limit,
             "n_samples": self.n_samples,
             "mean_nonzeros": self.n_nonzeros / n,
-            "objective": min((self.energy + self.penalty) / scale / scale, LARGEST),
-            "error": float(np.sqrt(self.energy)) / n / scale,
-            "rms": float(np.sqrt(self.energy / n)) / scale,
+            "objective": min((self.energy + self.penalty) / scale / scale * weight_unit, LARGEST),
+            "error": float(np.sqrt(self.energy)) / n / scale * root,
+            "rms": float(np.sqrt(self.energy / n)) / scale * root,
             "view_errors": [float(np.sqrt(left)) / n / scale for left in self.view_energies],
             "unused": int(np.count_nonzero(self.uses == 0)),
         }
@@ -201,12 +211,13 @@ class Loop:
             portion, place = self.data.take(position.order, place, size)
         outcome = self._learn_from(portion, size)
         seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
-        return outcome.record(int(plan.limits[position.iteration]), seconds, self.data.scale), place
+        limit = int(plan.limits[position.iteration])
+        return outcome.record(limit, seconds, self.data.scale, plan.weight_unit), place
 
     def _learn_from(self, portion: Portion | None, size: int) -> Outcome:
         plan, iteration = self.plan, self.position.iteration
         rule = replace(plan.rule, n_nonzero=self._limit(iteration))
-        recipe = Recipe(in_view_order(self.groups), plan.weights, plan.dtype, rule, size, self.data.missing)
+        recipe = Recipe(in_view_order(self.groups), plan.relative_weights, plan.dtype, rule, size, self.data.missing)
         data, recipe = self._prepared(recipe)
         before = [group.atoms.copy() for group in self.groups] if plan.extrapolation else []
         replacing = plan.unused.applies(iteration, self.n_iter)
@@ -230,7 +241,7 @@ class Loop:
         if not filled_by:
             return self.data, replace(recipe, whole_only=plan.whole_only)
         rule = replace(recipe.rule, n_nonzero=self._limit(self.n_iter - 1))
-        filling = Recipe(filled_by, plan.weights, plan.dtype, rule, self.data.n_samples, missing=True)
+        filling = Recipe(filled_by, plan.relative_weights, plan.dtype, rule, self.data.n_samples, missing=True)
         if not self.data.all_held:
             return self.data, replace(recipe, missing=False, filled_by=filling)
         if self._filled is None:
@@ -250,7 +261,7 @@ class Loop:
         for g, (group, sums) in enumerate(zip(self.groups, found.sums, strict=True)):
             complete = found.estimate_complete(g, group.atoms)
             if n_views == 1:
-                energies[0] = found.energy / self.plan.weights[0]
+                energies[0] = found.energy / self.plan.relative_weights[0]
             else:
                 energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
             update.apply(group, complete)
