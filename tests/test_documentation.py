@@ -30,6 +30,7 @@ NOT_RUN = {"cluster"}
 MODULES = (
     "coupledict",
     "coupledict.views",
+    "coupledict.datasets",
     "coupledict.images",
     "coupledict.images.metrics",
     "coupledict.audio",
@@ -62,6 +63,7 @@ WANTED_OF_CLASSES_AND_FUNCTIONS = WANTED | {"PR07"}
 #: Nothing to show: errors, a tuple that a method returns, what callbacks are told, what stands between Dask and the
 #: learners; and what the example of its counterpart shows.
 WITHOUT_EXAMPLE = {
+    "coupledict.datasets.DownloadError",
     "coupledict.CodeFile",
     "coupledict.files.read_model",
     "coupledict.ModelFileError",

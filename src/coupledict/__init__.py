@@ -61,7 +61,18 @@ _PLACES = {
     "__version__": "foundation.version",
 }
 #: The public modules; all others are private.
-_MODULES = ("audio", "classification", "distributed", "files", "images", "matching", "plotting", "report", "views")
+_MODULES = (
+    "audio",
+    "classification",
+    "datasets",
+    "distributed",
+    "files",
+    "images",
+    "matching",
+    "plotting",
+    "report",
+    "views",
+)
 
 
 def __getattr__(name: str) -> Any:
