@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import signal
 import socket
@@ -10,6 +11,8 @@ from contextlib import ExitStack
 import pytest
 from serving import BOUNDARY, TOKEN, folders, form, program, serving, upload_head
 from waiting import PATIENCE, wait_until
+
+from coupledict.serve import _tasks
 
 FILE = ("a.png", b"anything")
 
@@ -148,6 +151,45 @@ def has_answer(raw):
         return False
     finally:
         raw.settimeout(PATIENCE)
+
+
+def test_files_of_every_size_arrive_as_they_were_sent(tmp_path, rng, monkeypatch):
+    """Those of more than is written at a time, those that are empty, and those that look like the end of a part."""
+    seen = []
+    monkeypatch.setitem(_tasks.TASKS, "fuse", lambda job, form, limits: seen.append(form) or read_files(form))
+    sizes = [0, 1, 3_000_000, 70_000, 0, 1_048_576, 65_536]
+    files = [(f"{number}.png", rng.bytes(size)) for number, size in enumerate(sizes)]
+    files.append(("end.png", f"\r\n--{BOUNDARY[:-1]}\r\n--".encode() * 1000))
+    with serving(tmp_path / "jobs", megabytes=8) as client:
+        told = client.do("fuse", *files, format="PNG", name="\u00e4")
+        assert told["result"] == {name: hashlib.sha256(content).hexdigest() for name, content in files}
+    assert seen[0].options == {"format": "PNG", "name": "\u00e4"}
+
+
+def read_files(form):
+    return {upload.name: hashlib.sha256(upload.path.read_bytes()).hexdigest() for upload in form.files}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda body: body[:-10], "Expected a form with an end"),
+        (lambda body: body.replace(b' name="files";', b""), "Expected a name for each part"),
+        (lambda body: b"--boundary-of-others" + body[21:], "Expected a form with files"),
+        (lambda body: body.replace(b"form-data;", b"form-data; x=" + b"y" * 9000 + b";"), "Expected "),
+    ],
+    ids=["cut", "without a name", "another boundary", "a long line"],
+)
+def test_forms_that_are_none_are_refused(tmp_path, change, message):
+    with serving(tmp_path / "jobs") as client:
+        body, kind = form([FILE], {})
+        status, told = client.json("POST", "/jobs/enlarge", change(body), kind)
+        assert (status, told["message"][: len(message)]) == (400, message)
+        many = {f"option {number}": "x" for number in range(17)}
+        assert client.begin("enlarge", FILE, **many)[1]["message"] == "Expected at most 16 options, got more."
+        long = client.begin("enlarge", FILE, name="x" * 9000)
+        assert long[1]["message"] == "Expected options of at most 8192 bytes, got a longer one."
+        assert list(client.folder.iterdir()) == []
 
 
 def test_a_crowd_of_uploads_is_refused(tmp_path):

@@ -17,6 +17,8 @@ import pytest
 from serving import TICKET, TOKEN, folders, program, serving
 from waiting import PATIENCE, wait_until
 
+from coupledict.serve._opening import NAME, Opening
+
 BROWSER = """#!{python}
 import json, os, re, sys, time, urllib.parse, urllib.request
 told = {{"pid": os.getpid(), "command": sys.argv[1:], "status": None}}
@@ -113,3 +115,13 @@ def test_a_ticket_is_taken_from_those_who_ask_for_the_page_only(tmp_path):
             assert client.ask(method, f"/{TICKET}", token=None)[0] == 403
         status, headers, _ = client.ask("GET", f"/{TICKET}", token=None)
         assert (status, headers["location"]) == (303, f"/{TOKEN}/")
+
+
+def test_the_file_leads_a_real_browser_to_the_page(tmp_path, browser):
+    with serving(tmp_path / "jobs") as client:
+        Opening(tmp_path, f"http://127.0.0.1:{client.port}/{TICKET}", print)
+        page = browser.new_context().new_page()
+        page.goto((tmp_path / NAME).as_uri())
+        page.wait_for_url(f"http://127.0.0.1:{client.port}/{TOKEN}/", timeout=1000 * PATIENCE)
+        assert page.get_by_role("heading", level=1).inner_text() == "What would you like to do?"
+        page.context.close()

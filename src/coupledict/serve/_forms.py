@@ -6,6 +6,7 @@ A file is written where it stays, and nowhere else: what a killed server leaves 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import re
 from collections.abc import Iterator
@@ -68,14 +69,15 @@ class FormReader:
         self._folder, self._read_options, self._error = folder, parse_options_header, FormParserError
         self._options: dict[str, str] = {}
         self._files: list[Upload] = []
-        self._open: list[IO[bytes]] = []
-        self._pieces: list[tuple[IO[bytes], bytes]] = []  # that came and are not on disk yet
+        self._pieces: list[tuple[Path, bytes]] = []  # that came and are not on disk yet
         self._size = 0  # of these pieces
         self._field, self._content = bytearray(), bytearray()  # of the header that is coming
         self._heads: dict[bytes, bytes] = {}  # of the part that is coming
         self._name, self._value = "", bytearray()
-        self._target: IO[bytes] | None = None
+        self._target: Path | None = None
         self._ended = False
+        self._path: Path | None = None  # of the one file that is open
+        self._file: IO[bytes] = io.BytesIO()
         boundary = parse_options_header(kind)[1].get(b"boundary")
         if not boundary:
             raise BadForm("Expected a form with a boundary between its parts, got one without.")
@@ -96,8 +98,7 @@ class FormReader:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for file in self._open:
-            file.close()
+        self._file.close()
 
     def take(self, data: bytes) -> int:
         """Take a piece of the form; return how many bytes wait to be written."""
@@ -107,14 +108,19 @@ class FormReader:
 
     def write(self) -> None:
         """Write what has come; takes as long as the disk does."""
-        for file, data in self._pieces:
-            file.write(data)
+        for path, data in self._pieces:
+            if path != self._path:
+                self._file.close()
+                self._file, self._path = path.open("xb"), path
+            self._file.write(data)
         self._pieces, self._size = [], 0
 
     def finish(self) -> Form:
-        """Return the form, all of which has come and is written."""
+        """Return the form, all of which has come; its files are closed."""
         if not self._ended:
             raise BadForm("Expected a form with an end, got one that was cut.")
+        self.write()
+        self._file.close()
         return Form(self._options, self._files)
 
     @contextlib.contextmanager
@@ -149,13 +155,13 @@ class FormReader:
         elif len(self._options) >= MOST_OPTIONS:
             raise BadForm(f"Expected at most {MOST_OPTIONS} options, got more.")
 
-    def _begin_file(self, name: str) -> IO[bytes]:
+    def _begin_file(self, name: str) -> Path:
         suffix = Path(name).suffix.lower()
         # Two digits, so that no path begins with another one. Of raw files only the suffix tells what they are.
         path = self._folder / f"upload-{len(self._files):02d}{suffix if suffix in RAW else ''}"
-        self._open.append(path.open("xb", buffering=0))
         self._files.append(Upload(path, name))
-        return self._open[-1]
+        self._pieces.append((path, b""))  # there is a file even if nothing is in it
+        return path
 
     def _take_content(self, data: bytes, start: int, end: int) -> None:
         if self._target is not None:

@@ -104,5 +104,4 @@ async def receive_form(
             expect(count)
             if reader.take(chunk) >= BLOCK:
                 await run_in_threadpool(reader.write)
-        await run_in_threadpool(reader.write)
-        return reader.finish()
+        return await run_in_threadpool(reader.finish)
