@@ -24,7 +24,14 @@ from ..estimators.tables import check_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, make_generator
+from ..foundation.checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_non_negative,
+    check_penalty,
+    make_generator,
+)
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
@@ -251,12 +258,16 @@ class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, Ba
         if self.n_nonzero_coefs != "auto":
             check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
         if self.label_weight is not None:
-            check_non_negative(self.label_weight, "label_weight")
+            check_penalty(self.label_weight, "label_weight")
         check_non_negative(self.label_consistency, "label_consistency")
         check_choice(self.head, "head", ("auto", *get_args(HeadKind)))
         check_choice(self.missing, "missing", get_args(Missing))
         if self.ridge_alpha != "auto":
-            check_non_negative(self.ridge_alpha, "ridge_alpha")
+            check_penalty(self.ridge_alpha, "ridge_alpha")
+        if self.class_weight is not None and not isinstance(self.class_weight, Mapping):
+            check_choice(self.class_weight, "class_weight", ("balanced",))
+        if isinstance(self.unlabeled, list | tuple | np.ndarray):
+            raise ValueError(f"Expected unlabeled to be None or one label, got {self.unlabeled!r}.")
         check_preprocess(self.preprocess)
         check_choice(self.pursuit, "pursuit", get_args(GreedyPursuit))
         self._check_run()

@@ -16,6 +16,7 @@ from ..parallel.blas import one_blas_thread
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
 MOST_STRETCH = 100.0
 LEAST_ROOM = 1e-6  # of what a sample leaves to the others; with less it alone decides about itself
+SMALLEST_PENALTY = 1e-13  # of the trace of a Gram matrix; a smaller one is lost in rounding and counts as 0
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ class _Root:
     _half: Floats
 
     def __init__(self, gram: Floats, penalty: float) -> None:
-        if penalty > 0:
+        if penalty > SMALLEST_PENALTY * float(np.trace(gram)):
             self._root = scipy.linalg.cholesky(gram + penalty * np.eye(gram.shape[0]), lower=True)
             return
         energies, axes = scipy.linalg.eigh(gram)

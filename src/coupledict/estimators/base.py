@@ -254,7 +254,9 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     @classmethod
     def _from_state(cls, state: ModelState) -> Any:
         learner = make_estimator(cls, state.parameters)
-        fitted = FittedDictionaries.from_state(state, learner._settings())
+        settings = learner._settings()
+        fitted = FittedDictionaries.from_state(state, settings)
+        settings.check_fit(fitted.components)
         learner._keep(fitted)
         restore_names(learner, state.facts)
         return learner

@@ -48,7 +48,7 @@ class SavedMixin:
         coupledict.load : Reads the file, whatever the class of the estimator.
         """
         check_is_fitted(self)
-        self._to_state().write(path)
+        save_with(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -80,7 +80,17 @@ class SavedMixin:
 
 def save_with(estimator: SavedMixin, path: str | os.PathLike[str], *, replace: bool = True, **more: JSON) -> None:
     """Write a fitted estimator as :meth:`SavedMixin.save` does, with `more` among its facts."""
-    estimator._to_state().write(path, replace=replace, **more)
+    state = estimator._to_state()
+    _check_opens(estimator, state)
+    state.write(path, replace=replace, **more)
+
+
+def _check_opens(estimator: SavedMixin, state: ModelState) -> None:
+    """Raise for a state that would be refused when it is read, such as one with parameters changed after the fit."""
+    try:
+        type(estimator)._from_state(state)
+    except CONTRADICTIONS as error:
+        raise ValueError(f"Expected a model that can be opened again, got one that cannot: {error}") from error
 
 
 def restore(cls: type[Saved], state: ModelState, path: str | os.PathLike[str]) -> Saved:

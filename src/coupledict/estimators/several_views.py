@@ -11,7 +11,7 @@ from ..coding.rule import CodingRule, Coupling, Pursuit
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice, check_non_negative
+from ..foundation.checks import check_choice, check_penalty
 from ..foundation.missing import Missing
 from ..foundation.views import ViewArrays, ViewsLike, list_views, view_number
 from ..learning.fitted import FittedDictionaries
@@ -65,7 +65,7 @@ class SeveralViews(DictionaryEstimator):
         check_choice(self.missing, "missing", get_args(Missing))
         check_choice(self.predictor, "predictor", ("ridge", "dictionary"))
         if not isinstance(self.ridge_alpha, str):
-            check_non_negative(self.ridge_alpha, "ridge_alpha")
+            check_penalty(self.ridge_alpha, "ridge_alpha")
         elif self.ridge_alpha != "auto":
             raise TypeError(f"Expected ridge_alpha to be 'auto' or a number, got {self.ridge_alpha!r}.")
         rule = CodingRule.checked(

@@ -22,7 +22,7 @@ from .older import renamed_parameters
 #: Errors that rebuilding a model from an inconsistent file may raise.
 CONTRADICTIONS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 
-MOST_THREADS = 4096
+MOST_OF = {"n_jobs": 4096, "max_iter": 10**7}  # limits of some parameters
 FLAGS_BY_VIEW = ("positive_dict",)  # parameters that are true or false, or a list of these
 LONGEST_NAME = 200  # characters of a parameter that is a string
 MOST_WEIGHT = 1e304  # largest weight of a view
@@ -109,7 +109,7 @@ def make_estimator(cls: type[Estimator], parameters: Any) -> Estimator:
     if unknown:
         raise ValueError(f"it has unknown parameters {unknown}")
     for name, value in parameters.items():
-        most = MOST_THREADS if name == "n_jobs" else MOST
+        most = MOST_OF.get(name, MOST)
         entries = value if isinstance(value, list) else [value]
         numbers = [entry for entry in entries if isinstance(entry, int | float)]
         plain = len(numbers) == len(entries) or value is None or (isinstance(value, str) and len(value) <= LONGEST_NAME)

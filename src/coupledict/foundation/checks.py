@@ -9,6 +9,8 @@ import numpy as np
 
 from .arrays import Floats
 
+MOST_PENALTY = 1e100  # larger ones would overflow, and mean the same
+
 
 def check_count(value: object, name: str) -> int:
     """Return `value` as an integer of at least 1."""
@@ -34,6 +36,14 @@ def check_non_negative(value: object, name: str) -> float:
     if not (np.isfinite(number) and number >= 0):
         what = "squared norm" if name == "tol" else "number"
         raise ValueError(f"Expected {name} to be a finite {what} of at least 0, got {value}.")
+    return number
+
+
+def check_penalty(value: object, name: str) -> float:
+    """Return `value` as a number of at least 0 that can be multiplied with ordinary numbers."""
+    number = check_non_negative(value, name)
+    if number > MOST_PENALTY:
+        raise ValueError(f"Expected {name} to be at most {MOST_PENALTY:g}, got {value}.")
     return number
 
 

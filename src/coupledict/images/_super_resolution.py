@@ -21,7 +21,14 @@ from ..files.models import JSON
 from ..files.packing import pack_half, unpack_half
 from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, make_generator
+from ..foundation.checks import (
+    check_choice,
+    check_count,
+    check_counts,
+    check_non_negative,
+    check_penalty,
+    make_generator,
+)
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
@@ -338,7 +345,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         if self.patch_size % 2 == 0:
             raise ValueError(f"Expected patch_size to be odd, got {self.patch_size}.")
         if self.ridge_alpha is not None:
-            check_non_negative(self.ridge_alpha, "ridge_alpha")
+            check_penalty(self.ridge_alpha, "ridge_alpha")
         if not 0 < check_non_negative(self.feature_share, "feature_share") <= 1:
             raise ValueError(f"Expected feature_share to be above 0 and at most 1, got {self.feature_share}.")
         if self.back_projection != 0:

@@ -18,7 +18,8 @@ FIRST_SHARE_INCOMPLETE = 20  # the same where entries are missing, and samples s
 
 def check_schedule(schedule: object) -> None:
     """Raise for a schedule whose name is not known; what others give is checked when it is known for which fit."""
-    if isinstance(schedule, str) and schedule not in get_args(ScheduleName):
+    known = schedule in get_args(ScheduleName) if isinstance(schedule, str) else isinstance(schedule, Sequence)
+    if not (known or callable(schedule) or isinstance(schedule, np.ndarray)):
         raise ValueError(
             "Expected schedule to be 'auto', 'linear', 'half', 'constant', a callable or a list of limits,"
             f" got {schedule!r}."

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..coding.rule import CodingRule
-from ..foundation.arrays import Flags, Floats
+from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.checks import check_choice, check_count, check_non_negative, check_truths, check_weights
-from .schedule import Growth, Schedule, check_growth, check_schedule
-from .start import check_init_name
+from .schedule import Growth, Schedule, check_growth, check_schedule, sparsity_limits
+from .start import check_init_name, check_positive
 from .unused import UnusedAtoms, UnusedRule, check_unused
 from .updates import Update, UpdateName, check_update
 
@@ -62,8 +62,7 @@ class LearningSettings:
     ) -> LearningSettings:
         """Return the settings; raise for parameters that are wrong, or that do not work together."""
         check_choice(normalize, "normalize", get_args(Normalize))
-        if isinstance(view_weights, str):
-            check_choice(view_weights, "view_weights", ("balanced",))
+        _check_kind_of_weights(view_weights)
         check_schedule(schedule)
         check_growth(growth)
         check_init_name(init)
@@ -135,6 +134,16 @@ class LearningSettings:
             )
         return np.array(self.positive_dict, bool)
 
+    def check_fit(self, components: Sequence[Array]) -> None:
+        """Raise unless these settings go with these dictionaries, from which learning may go on."""
+        n_atoms, n_views = components[0].shape[0], len(components)
+        if self.n_components not in (None, n_atoms):
+            raise ValueError(f"Expected n_components to be {n_atoms}, as in the dictionaries, got {self.n_components}.")
+        self.find_weights(None, n_views, 1.0)
+        check_positive(components, self.positive_views(n_views), "components_", "")
+        if not isinstance(self.schedule, str) and not callable(self.schedule):
+            sparsity_limits(self.schedule, n_atoms, self.max_iter, has_tol=False, growing=False)
+
     @property
     def growing(self) -> bool:
         """Whether passes may read a part of the samples only.
@@ -153,6 +162,14 @@ class LearningSettings:
     def balanced(self) -> bool:
         """Whether the weights of the views are computed from the samples."""
         return isinstance(self.view_weights, str)
+
+
+def _check_kind_of_weights(view_weights: object) -> None:
+    """Raise for weights that are right for no number of views."""
+    if isinstance(view_weights, str):
+        check_choice(view_weights, "view_weights", ("balanced",))
+    elif view_weights is not None and not isinstance(view_weights, Sequence | np.ndarray):
+        raise TypeError(f"Expected view_weights to be None, 'balanced' or a list of numbers, got {view_weights!r}.")
 
 
 def _check_signs(update: Update, init: Any, *, atoms: bool, codes: bool) -> None:

@@ -79,8 +79,9 @@ def _suits_dct(widths: Sequence[int], n_components: int) -> bool:
 
 
 def check_init_name(init: object) -> None:
-    """Raise for a start whose name is not known."""
-    if isinstance(init, str) and init not in INITS:
+    """Raise for a start whose name is not known, and for what is neither a name nor arrays."""
+    known = init in INITS if isinstance(init, str) else isinstance(init, list | tuple | np.ndarray)
+    if not known or (isinstance(init, list | tuple) and any(np.ndim(array) != 2 for array in init)):
         raise ValueError(f"Expected init to be one of {INITS} or a list of arrays, got {init!r}.")
 
 

@@ -21,7 +21,7 @@ from ..estimators.tables import feature_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, check_truth
+from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, check_penalty, check_truth
 from ..foundation.mapped import in_memory
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
@@ -217,7 +217,7 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
 
     def _check_parameters(self) -> None:
         check_counts(self, "n_nonzero_coefs", "n_dictionaries", "max_iter", optional=["n_components"])
-        check_non_negative(self.ridge_alpha, "ridge_alpha")
+        check_penalty(self.ridge_alpha, "ridge_alpha")
         check_choice(self.missing, "missing", get_args(Missing))
         check_preprocess(self.preprocess)
         for name in ("semi_coupled", "whiten"):
@@ -229,7 +229,7 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
             if not self.whiten:
                 raise ValueError(f"whiten_shrinkage={self.whiten_shrinkage} means nothing with whiten=False.")
         if self.label_weight is not None:
-            check_non_negative(self.label_weight, "label_weight")
+            check_penalty(self.label_weight, "label_weight")
             if self.semi_coupled:
                 raise ValueError("label_weight means nothing with semi_coupled=True, which learns views apart.")
         self._check_run()
@@ -497,6 +497,8 @@ class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # typ
             model.preprocess = state.facts["preprocess"]
             model._check_parameters()
         classes = read_classes(state.facts) if "classes" in state.facts else None
+        check_compare(model.compare, state.facts["n_views"], labelled=classes is not None)
+        preprocess_of_views(model.preprocess, state.facts["n_views"], None)
         fitted = FittedMatcher.from_state(
             state,
             coupled=not model.semi_coupled,
