@@ -1,9 +1,10 @@
 """Weights of the views: only their ratios count, at any scale, and a view of weight 0 counts as absent."""
 
+import dask.array as da
 import numpy as np
 import pytest
 
-from coupledict import CoupledDictionaryLearning, OnlineDictionaryLearning, load
+from coupledict import CoupledDictionaryLearning, OnlineDictionaryLearning, SparseCoder, lasso_gaps, load, sparse_encode
 
 FACTORS = [1e-6, 37.0, 1e300, 1e-300, 1e308, 1e-320]
 UNEQUAL = [(1, 1e-6), (1e-6, 1), (1, 1e300), (1e300, 1e-6), (1, 1e-300), (1e-6, 0), (0, 1e300)]
@@ -114,3 +115,76 @@ def test_saved_batches_go_on_alike(Xs, tmp_path):
         one.partial_fit([X[120:] for X in Xs])
     for D, E in zip(learner.components_, other.components_, strict=True):
         np.testing.assert_array_equal(D, E)
+
+
+# Weight 0
+
+BAD = {"NaN": np.nan, "infinity": np.inf, "huge": 1e300}
+PLACES = {
+    "memory": list,
+    "chunks": lambda Xs: [[X[:100] for X in Xs], [X[100:] for X in Xs]],
+    "dask": lambda Xs: [da.from_array(X, chunks=(100, -1)) for X in Xs],
+}
+
+
+def spoilt(Xs, bad):
+    return [Xs[0], np.where(np.arange(240)[:, None] % 50 == 3, BAD[bad], Xs[1])]
+
+
+def dense(codes):
+    codes = codes.compute() if hasattr(codes, "compute") else codes
+    return codes.toarray() if hasattr(codes, "toarray") else np.asarray(codes)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("bad", BAD)
+def test_a_view_of_weight_0_counts_as_absent(Xs, bad, place):
+    learner = make([1.0, 0.0]).fit(Xs)
+    given, alone = PLACES[place](spoilt(Xs, bad)), [Xs[0], None]
+    assert learner.score(given) == pytest.approx(learner.score(alone), rel=1e-12)
+    np.testing.assert_array_equal(dense(learner.transform(given)), learner.transform(alone).toarray())
+    np.testing.assert_array_equal(dense(learner.predict(given, view=1)), learner.predict(alone, view=1))
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_view_of_weight_0_counts_as_absent_from_codings(Xs, bad):
+    Ds = list(make([1.0, 0.0]).fit(Xs).components_)
+    given, alone, weights = spoilt(Xs, bad), [Xs[0], None], [1.0, 0.0]
+    expected = sparse_encode(alone, Ds, n_nonzero_coefs=2).toarray()
+    np.testing.assert_array_equal(sparse_encode(given, Ds, n_nonzero_coefs=2, view_weights=weights).toarray(), expected)
+    coder = SparseCoder(Ds, n_nonzero_coefs=2, view_weights=weights)
+    np.testing.assert_array_equal(coder.fit(given).transform(given).toarray(), expected)
+    codes = sparse_encode(alone, Ds, pursuit="lasso", alpha=0.1)
+    gaps = [lasso_gaps(X, Ds, codes, alpha=0.1, view_weights=weights) for X in (given, alone)]
+    np.testing.assert_array_equal(*gaps)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("bad", ["NaN", "infinity"])
+def test_atoms_are_learned_from_views_of_weight_0_and_so_they_are_checked(Xs, bad, place):
+    learner, given = make([1.0, 0.0]), PLACES[place](spoilt(Xs, bad))
+    with pytest.raises(ValueError, match=rf"got {bad} in X\[1\]"):
+        learner.fit(given)
+    fitted = make([1.0, 0.0]).fit(Xs)
+    with pytest.raises(ValueError, match=rf"got {bad} in X\[1\]"):
+        np.asarray(fitted.impute(given)[1])
+    if place == "memory":
+        with pytest.raises(ValueError, match=rf"got {bad} in X\[1\]"):
+            learner.partial_fit(given)
+
+
+@pytest.mark.parametrize("coupling", ["code", "support"])
+def test_huge_numbers_in_a_view_of_weight_0_do_not_change_the_score(Xs, coupling):
+    learner = make([1.0, 0.0], coupling=coupling).fit(Xs)
+    assert learner.score([Xs[0], 1e300 * Xs[1]]) == pytest.approx(learner.score(Xs), rel=1e-9)
+    assert learner.score([1e-300 * Xs[0], 1e300 * Xs[1]]) == pytest.approx(learner.score(Xs), rel=1e-9)
+
+
+def test_missing_entries_of_a_view_of_weight_0_are_filled_in(Xs):
+    learner = make([1.0, 0.0], missing="nan").fit(Xs)
+    given = spoilt(Xs, "NaN")
+    filled = learner.impute(given)
+    known = ~np.isnan(given[1])
+    np.testing.assert_array_equal(filled[1][known], given[1][known])
+    assert np.isfinite(filled[1]).all()
+    assert learner.score(given) == pytest.approx(learner.score([Xs[0], None]), rel=1e-12)

@@ -45,18 +45,18 @@ Names: TypeAlias = Sequence[str] | None
 
 @dataclass
 class Largest:
-    """The largest absolute value so far; ``+=`` keeps the larger of two."""
+    """The largest absolute value of each view so far; ``+=`` keeps the larger of two."""
 
-    value: float = 0.0
+    values: Floats
 
     def __iadd__(self, other: Largest) -> Self:
-        self.value = float(np.maximum(self.value, other.value))
+        self.values = np.maximum(self.values, other.values)
         return self
 
 
 def block_largest(views: Sequence[Array]) -> Largest:
-    """Return the largest absolute value in the rows of a block."""
-    return Largest(largest_number(views))
+    """Return the largest absolute value of each view in the rows of a block."""
+    return Largest(np.array([largest_number([view]) for view in views]))
 
 
 def count_gaps(views: Sequence[Array]) -> npt.NDArray[np.int64]:

@@ -58,14 +58,14 @@ class Blocked(Data):
         super().allow_missing(all_nan=all_nan)
         self.blocks.only_marked = self.missing and not all_nan
 
-    def largest(self, threads: Threads) -> float:
-        """Return the largest absolute value of all samples; reads all blocks unless it is known already."""
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
         if self.blocks.largest is None:
             tree = TreeSum()
-            tree.add(Largest())
+            tree.add(Largest(np.zeros(len(self.widths))))
             for found in self._each(lambda piece, views, inner: block_largest(views), self._filled(None), threads):
                 tree.add(found)
-            self.blocks.largest = float(tree.total().value)
+            self.blocks.largest = tree.total().values
         return self.blocks.largest
 
     def mean_energies(self, threads: Threads) -> list[float]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..coding.samples import Piece
-from ..foundation.arrays import Array, common_dtype, largest_number
+from ..foundation.arrays import Array, Floats, common_dtype, largest_number
 from ..foundation.mapped import copy_mapped, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.views import Views, check_view, list_views, view_names
@@ -41,8 +41,8 @@ class Blocks(ABC):
         Number of features of each view that is present.
     dtype : float32 or float64
         Number type that coding uses for these samples.
-    largest : float or None
-        Largest absolute value of all samples; None if they have not all been read yet.
+    largest : array or None
+        Largest absolute value of each view; None if the samples have not all been read yet.
     view_names : tuple of str, or None
     missing : bool
         Whether the samples themselves say that entries are missing, as masked arrays do.
@@ -55,7 +55,7 @@ class Blocks(ABC):
     n_views: int
     widths: list[int]
     dtype: np.dtype[Any]
-    largest: float | None = None
+    largest: Floats | None = None
     view_names: tuple[str, ...] | None = None
     missing: bool = False
     only_marked: bool = False
@@ -102,7 +102,7 @@ class ArrayBlocks(Blocks):
         self.sizes = [min(rows, n - start) for start in range(0, n, rows)]
         self._rows = rows
         if not any(np.dtype(view.dtype).kind == "f" for view in views):
-            self.largest = 0.0  # integers are never so large that samples need scaling
+            self.largest = np.zeros(len(views))  # integers are never so large that samples need scaling
 
     @classmethod
     def of(cls, present: Sequence[int], views: Sequence[Any], n_views: int) -> ArrayBlocks:
@@ -163,12 +163,12 @@ class _Chunks(Blocks):
 
     def __init__(self, *, single: bool, fresh: bool, view_names: Sequence[str] | None) -> None:
         self._single, self._fresh, self._known_names = single, fresh, view_names
-        sizes, kinds, largest = [], [], 0.0
+        sizes, kinds, largest = [], [], np.zeros(1)
         for number, chunk in self._chunks(range(1 << 62)):
             views = self._check(number, chunk)
             sizes.append(views[0].shape[0])
             kinds.append(np.empty((0, 0), common_dtype(views)))
-            largest = float(np.maximum(largest, largest_number(views)))
+            largest = np.maximum(largest, [largest_number([view]) for view in views])
             del chunk, views
         if not sizes:
             raise ValueError("Expected at least one chunk of samples, got none.")

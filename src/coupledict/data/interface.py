@@ -65,9 +65,17 @@ class Data(ABC):
         """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
         self.missing = self.missing or all_nan
 
-    def find_scale(self, threads: Threads) -> float:
-        """Return the power of two to multiply samples by, so that no sum over them over- or underflows; usually 1."""
-        return safe_scale(self.largest(threads), self.dtype)
+    def find_scale(self, threads: Threads, views: Sequence[int] | None = None) -> float:
+        """Return the power of two to multiply samples by, so that no sum over them over- or underflows; usually 1.
+
+        Only these views count, given as positions among those that are present; None means all.
+        """
+        return safe_scale(self.largest(threads, views), self.dtype)
+
+    def largest(self, threads: Threads, views: Sequence[int] | None = None) -> float:
+        """Return the largest absolute value of all samples, in all views or in these."""
+        found = self.largest_of_views(threads)
+        return float(np.max(found if views is None else found[list(views)], initial=0.0))
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -75,8 +83,8 @@ class Data(ABC):
         return tuple(f"X[{v}]" for v in self.present) if self.n_views > 1 else None
 
     @abstractmethod
-    def largest(self, threads: Threads) -> float:
-        """Return the largest absolute value of all samples."""
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view."""
 
     def scaled(self, scale: float) -> Self:
         """Return the same samples, multiplied by a power of two as they are read."""

@@ -48,9 +48,9 @@ class InMemory(Data):
         self.widths = [int(view.shape[1]) for view in views]
         self.dtype = common_dtype(views)
 
-    def largest(self, threads: Threads) -> float:
-        """Return the largest absolute value of all samples."""
-        return largest_number(self.views)
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view."""
+        return np.array([largest_number([view]) for view in self.views])
 
     def scaled(self, scale: float) -> InMemory:
         """Return the same samples multiplied by a power of two: a copy, unless the factor is 1."""

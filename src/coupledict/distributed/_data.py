@@ -40,7 +40,7 @@ from ..data.moments import Fill, MomentSums
 from ..data.order import Order
 from ..data.pieces import mix_drawn, plan_draw, spread
 from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
-from ..foundation.arrays import Array, common_dtype
+from ..foundation.arrays import Array, Floats, common_dtype
 from ..foundation.missing import declared_missing
 from ..foundation.views import check_view
 from ..parallel.jobs import Threads
@@ -230,18 +230,19 @@ class DaskData(Data):
         self._only_marked = False
         self._readings, self._shared, self._futures = plan_readings(self._views)
         in_float = any(view.dtype.kind == "f" for view in self._views)
-        self._largest: float | None = None if in_float else 0.0  # integers are never so large that samples need scaling
+        # Integers are never so large that samples need scaling.
+        self._largest: Floats | None = None if in_float else np.zeros(len(self.widths))
 
     def allow_missing(self, *, all_nan: bool) -> None:
         """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
         super().allow_missing(all_nan=all_nan)
         self._only_marked = self.missing and not all_nan
 
-    def largest(self, threads: Threads) -> float:
-        """Return the largest absolute value of all samples; reads all chunks, once."""
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view; reads all chunks, once."""
         if self._largest is None:
             found: Largest = self._sum("largest", _largest, self._blocks(None), None)
-            self._largest = found.value
+            self._largest = found.values
         return self._largest
 
     def mean_energies(self, threads: Threads) -> list[float]:

@@ -74,4 +74,5 @@ def multiply(views: Sequence[Array], scale: float, dtype: np.dtype[Any]) -> list
     """Return views multiplied by a power of two, in the given number type; the same arrays if the factor is 1."""
     if scale == 1:
         return list(views)
-    return [(np.asarray(view, np.float64) * scale).astype(dtype) for view in views]
+    with np.errstate(over="ignore"):  # of a view that does not count
+        return [(np.asarray(view, np.float64) * scale).astype(dtype) for view in views]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from ..coding.samples import not_finite
 from ..foundation.arrays import Array, Floats
 from ..parallel.jobs import Threads
 from .moments import Moments
@@ -31,6 +32,8 @@ class Decoder:
         Numbers of the views that are given.
     wanted : list of int
         Numbers of the views to return.
+    missing : bool
+        Whether NaN stands for a missing entry in views that are kept.
     keep : bool
         Whether known entries stay as they are; otherwise wanted views are predicted as if they were not given.
     moments : Moments or None
@@ -48,6 +51,7 @@ class Decoder:
     keep: bool
     moments: Moments | None = None
     threads: int = 1
+    missing: bool = True
 
     @property
     def widths(self) -> list[int]:
@@ -59,6 +63,8 @@ class Decoder:
         known = dict(zip(self.given, views, strict=True))
         coded = [v for v in self.given if self.weights[v] > 0 and (self.keep or v not in self.wanted)]
         absent = np.stack([_is_absent(known[v]) for v in coded])
+        if self.keep:
+            self._check_uncoded({v: view for v, view in known.items() if v not in coded})
         decoded = []
         for v in self.wanted:
             own = known.get(v) if self.keep else None
@@ -79,6 +85,13 @@ class Decoder:
         if self.keep and self.moments is not None:
             decoded = self._with_moments(self.moments, known, decoded)
         return decoded
+
+    def _check_uncoded(self, views: dict[int, Array]) -> None:
+        """Raise for NaN, unless it is allowed, and infinity in views that are returned although none was coded."""
+        for v, view in views.items():
+            bad = (np.isinf(view) if self.missing else ~np.isfinite(view)).any(axis=1)
+            if bad.any():
+                raise not_finite([view[bad]], f"sample {int(np.argmax(bad))}", [f"X[{v}]"], missing=self.missing)
 
     def _with_moments(self, moments: Moments, known: dict[int, Array], decoded: list[Array]) -> list[Array]:
         """Return all views, where what codes say of missing entries and what moments say are added up."""

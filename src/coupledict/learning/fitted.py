@@ -76,11 +76,13 @@ class FittedDictionaries:
         """Number type of the dictionaries."""
         return self.components[0].dtype
 
-    def recipe_for(self, data: Data, rule: CodingRule, without: int | None = None) -> tuple[Recipe, list[int]]:
+    def recipe_for(
+        self, data: Data, rule: CodingRule, without: int | None = None, *, weighted_only: bool = False
+    ) -> tuple[Recipe, list[int]]:
         """Return how to code samples, and which views to code, as positions among the views that are present.
 
         Views of weight 0 are not coded, except with ``coupling="support"``: there every given view gets a code, even if
-        all its coefficients are 0. The view `without` is ignored.
+        all its coefficients are 0, unless only those with a weight are wanted. The view `without` is ignored.
         """
         if data.n_views != len(self.components):
             raise ValueError(
@@ -96,7 +98,7 @@ class FittedDictionaries:
         weighty = [i for i in places if self.weights[data.present[i]] > 0]
         if not weighty:
             raise ValueError("Expected a view of positive weight in X, got only views of weight 0.")
-        sources = weighty if rule.coupling == "code" else places
+        sources = weighty if rule.coupling == "code" or weighted_only else places
         chosen = [data.present[i] for i in sources]
         dtype = np.result_type(data.dtype, self.dtype)
         dictionaries = [self.components[v] for v in chosen]
@@ -127,7 +129,7 @@ class FittedDictionaries:
             raise ValueError("With coupling='support' views have no code in common, so none can stand in for another.")
         recipe, sources = self.recipe_for(data, settings.rule)
         decoder = self._decoder(data, settings, list(range(len(self.components))), keep=True)
-        decoder = dataclasses.replace(decoder, moments=self.moments, threads=threads.count)
+        decoder = dataclasses.replace(decoder, moments=self.moments, threads=threads.count, missing=data.missing)
         return data.decoded(recipe, sources, decoder, decoder.widths, threads)
 
     def _decoder(self, data: Data, settings: LearningSettings, wanted: list[int], *, keep: bool) -> Decoder:
@@ -135,8 +137,9 @@ class FittedDictionaries:
 
     def explained(self, data: Data, rule: CodingRule, threads: Threads) -> float:
         """Return the share of the weighted squared norm of samples that their codes explain; 1 if the norm is 0."""
-        data = data.scaled(data.find_scale(threads))
-        recipe, sources = self.recipe_for(data, rule.scaled(data.scale))
+        sources = self.recipe_for(data, rule, weighted_only=True)[1]
+        data = data.scaled(data.find_scale(threads, sources))
+        recipe, sources = self.recipe_for(data, rule.scaled(data.scale), weighted_only=True)
         unit = weight_unit(recipe.weights)
         recipe = dataclasses.replace(
             recipe,
