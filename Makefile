@@ -7,11 +7,13 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing bench-scaling \
-	bench-nonnegative sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
+	bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
 
 help:
 	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
 	@echo "make test      run the tests"
+	@echo "make foreign   run scikit-learn's own tests of sparse coding and dictionary learning against coupledict"
+	@echo "make lowest    test the lowest versions of dependencies that pyproject.toml allows"
 	@echo "make lint      check style, types and that rooms import only from rooms below"
 	@echo "make format    rewrite files in the project's style"
 	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
@@ -63,6 +65,35 @@ demo: $(VENV)/.built
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The tests are in the installed scikit-learn; what fails by design is listed in tests/foreign/by_design.py.
+foreign: $(VENV)/.dev
+	$(BIN)/python tests/foreign/run_foreign.py
+
+# An environment with the lowest versions that pyproject.toml allows, and the pinned ones of everything else. Tests are
+# those that touch what is installed: extras, files, tables, scikit-learn. LOWEST_TESTS=tests runs them all.
+LOWEST := $(VENV)-lowest
+LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
+LOWEST_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,cli cli_audio cli_images cli_show audio_files image_files \
+	image_metadata image_raw hostile_media plotting drawing serve serve_guard distributed model_io code_files saving \
+	learner_input named_views sparse_coder sparse_encode dictionary_learning floors))
+
+$(LOWEST)/.built: $(SOURCES) tools/lowest.py
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST_PIP) -c constraints.txt packaging
+	$(LOWEST)/bin/python tools/lowest.py $(LOWEST)
+	@$(LOWEST_PIP) -r $(LOWEST)/lowest.txt -c $(LOWEST)/others.txt cmake ninja pytest pytest-timeout pytest-xdist \
+		hypothesis playwright psutil pandas polars h5py
+	@$(LOWEST_PIP) --no-build-isolation --no-deps -C build-dir=build/lowest --editable .
+	@touch $@
+
+# Old packages warn about what they use of new ones; that is theirs to mend.
+lowest: export PYTHONDONTWRITEBYTECODE :=
+lowest: $(LOWEST)/.built
+	$(LOWEST)/bin/python tests/minimal.py
+	$(LOWEST)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider -W default::DeprecationWarning \
+		-W default::PendingDeprecationWarning $(LOWEST_TESTS)
 
 # Doctrees, which hold paths of this machine, stay out of the site. DOCS_FLAGS="-D plot_gallery=False" runs no example.
 docs: $(VENV)/.docs
@@ -179,5 +210,5 @@ lock: $(BIN)/python
 	sed -i "/^coupledict @/d;/^#/d;/^$$/d" constraints.txt
 
 clean:
-	rm -rf $(VENV) $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-package $(VENV)-bare build dist output \
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-package $(VENV)-bare build dist output \
 		docs/gallery docs/api/generated docs/_static/pictures .pytest_cache .mypy_cache .ruff_cache
