@@ -232,7 +232,7 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, rng):
         stdout=subprocess.PIPE,
         stderr=theirs,
         text=True,
-        env=environment(TERM="xterm", COLUMNS="120"),
+        env=environment(TERM="xterm", COLUMNS="120", NO_COLOR=""),
     )
     os.close(theirs)
     shown = b""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 
 import pytest
 
 from coupledict.cli._progress import Lines, _duration, progress_bar
+from coupledict.estimators.verbose import Bar, watched
 from coupledict.foundation.progress import Progress
+from coupledict.foundation.text import takes_escapes
 
 
 class Clock:
@@ -99,14 +103,51 @@ def test_durations(seconds, expected):
     assert _duration(seconds) == expected
 
 
-def test_lines_are_for_commands_that_want_them_and_not_for_machines(monkeypatch, capsys):
+def test_lines_are_for_logs_and_not_for_machines(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["coupledict", "fuse"])
-    with progress_bar() as told:
-        assert told is None
-    with progress_bar("stack", lines=True) as told:
+    with progress_bar("stack") as told:
         assert isinstance(told, Lines)
     told._tell("a line")
     assert capsys.readouterr() == ("", "a line\n")
     monkeypatch.setattr(sys, "argv", ["coupledict", "fuse", "--json"])
-    with progress_bar(lines=True) as told:
+    with progress_bar() as told:
         assert told is None
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "takes"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_no_escapes_where_none_are_wanted(monkeypatch, variables, takes):
+    for name, value in ({"NO_COLOR": "", "TERM": "xterm"} | variables).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["coupledict", "learn"])
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar("learning") as told:
+        told(Progress("coding", 1, 2))
+    assert ("\x1b" in sys.stderr.getvalue()) is takes
+    with watched(1, "learning") as told:
+        told(Progress("coding", 1, 2))
+    assert ("\x1b" in sys.stderr.getvalue()) is takes
+    assert not takes_escapes(io.StringIO())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_a_bar_has_one_line_with_a_share_and_the_time_left_at_any_width(width):
+    from rich.console import Console
+
+    shown = io.StringIO()
+    with Bar("CoupledDictionaryLearning", Console(file=shown, width=width, force_terminal=True)) as bar:
+        for step in range(4):
+            bar(Progress("limit 5, nonzeros 4.98, RMS error 12.34, unused 0, and more that is known", step, 10))
+        bar._bar.refresh()
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", part) for part in re.split("[\r\n]+", shown.getvalue())]
+    (last,) = {line for line in lines if "30%" in line}
+    assert len(last) <= width
+    assert re.search(r"━ +30% .*(-|\d):(--|\d\d):(--|\d\d) limit 5, nonzeros 4", last)
+    assert ("CoupledDictionaryLearning" in last) == (width >= 90)

@@ -95,7 +95,7 @@ def test_rates_that_cannot_be_widened(tmp_path, rate):
     (tmp_path / "a.wav").write_bytes(wav(rate=rate))
     with pytest.raises(ValueError, match=rf"a\.wav' at a .* got {rate} Hz"):
         open_source(tmp_path / "a.wav")
-    refusal = refused(call("widen", tmp_path / "a.wav", tmp_path / "out.wav"))
+    refusal = refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
     assert f"got {rate} Hz" in refusal
     assert [file.name for file in tmp_path.iterdir()] == ["a.wav"]
 
@@ -182,7 +182,7 @@ def test_a_sound_that_cannot_be_widened(tmp_path):
     samples = np.zeros(4000, np.float32)
     samples[7] = np.nan
     (tmp_path / "a.wav").write_bytes(wav(kind=3, bits=32, data=samples.tobytes()))
-    assert "NaN or infinity at sample 7" in refused(call("widen", tmp_path / "a.wav", tmp_path / "out.wav"))
+    assert "NaN or infinity at sample 7" in refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
     (tmp_path / "a.wav").write_bytes(wav(rate=0))
-    assert "damaged or no sound" in refused(call("widen", tmp_path / "a.wav", tmp_path / "out.wav"))
+    assert "damaged or no sound" in refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
     assert [file.name for file in tmp_path.iterdir()] == ["a.wav"]

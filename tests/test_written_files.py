@@ -105,7 +105,7 @@ COMMANDS = {
         ["stain", "tile.png", "--target", "tile.png", "-o", "normal.png", "--save-model"],
         "look.safetensors",
     ),
-    "widen": (["widen", "speech.wav"], "wide.wav"),
+    "widen": (["widen", "speech.wav", "-o"], "wide.wav"),
 }
 
 

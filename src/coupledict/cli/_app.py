@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import inspect
 import json
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from ..foundation.text import printable
+from ..foundation.text import printable, takes_escapes
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed (a file, its contents, a package that is missing), 2 wrong usage, 3 an output exists"
@@ -25,6 +28,10 @@ FAILED, MISUSED, EXISTS, FAULT, INTERRUPTED = 1, 2, 3, 70, 130
 
 #: Errors that a user can fix: bad input, missing files, missing packages, too little memory. Any other is a bug.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
+#: What the values of options are called in the help; folders are called DIR, by the options themselves.
+VALUES = {Path: "FILE", int: "N", float: "NUMBER", str: "TEXT"}
+#: Parameters that errors of the library name, and the options that they are here.
+OPTIONS = {"force=True": "--force", "missing='nan'": "--missing"}
 #: What the parser raises for arguments that it does not understand. Typer exports only this subclass of it.
 PARSER_ERROR: Any = typer.BadParameter.__base__
 
@@ -90,12 +97,22 @@ def command(summary: str, *examples: str) -> Callable[[Command], Command]:
         decorated: Any = run
         decorated.__signature__ = signature.replace(parameters=parameters, return_annotation=None)
         decorated.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        for parameter in kept:
+            _name_value(parameter)
         title = "Example:" if len(examples) == 1 else "Examples:"
         epilog = "\n".join(["\b", title, *(f"  {example}" for example in examples)])
         app.command(short_help=summary, epilog=epilog)(decorated)
         return function
 
     return register
+
+
+def _name_value(parameter: inspect.Parameter) -> None:
+    """Name the value of an option or argument in the help by its type, where it has no name of its own."""
+    kind, *told = get_args(parameter.annotation)
+    for one in told:
+        if one.metavar is None:
+            one.metavar = next((VALUES[part] for part in get_args(kind) or (kind,) if part in VALUES), None)
 
 
 def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
@@ -129,7 +146,7 @@ def _print(result: Result, name: str, noted: list[str] | None) -> None:
 
 def _print_facts(facts: list[tuple[str, str]]) -> None:
     """Print names and values: a table on a terminal, lines that can be searched elsewhere."""
-    if not sys.stdout.isatty():
+    if not takes_escapes(sys.stdout):
         width = max(len(name) for name, _ in facts)
         for name, value in facts:
             typer.echo(f"{name:<{width}}  {value}")
@@ -200,18 +217,45 @@ def _explain(error: Exception) -> tuple[int, str]:
         hint = f" Try '{context.command_path} --help'." if context is not None else ""
         sentence = _one_line(error.format_message()).replace("Value error, ", "").rstrip(".?")
         return MISUSED, f"{sentence}.{hint}"
+    sentence = _for_a_shell(error)
     if isinstance(error, StoppedError):
-        return INTERRUPTED, _one_line(error)
+        return INTERRUPTED, sentence
     if isinstance(error, MisuseError):
-        return MISUSED, _one_line(error)
+        return MISUSED, sentence
     if isinstance(error, FileExistsError):
-        return EXISTS, _one_line(error)
+        return EXISTS, sentence
     if isinstance(error, MemoryError):
-        return FAILED, _one_line(error) or "There is not enough memory for this."
+        return FAILED, sentence or "There is not enough memory for this."
     if isinstance(error, USER_ERRORS):
-        return FAILED, _one_line(error)
+        return FAILED, sentence
     told = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
     return FAULT, f"This is a fault in coupledict ({told}); please report it with what --debug shows."
+
+
+def _for_a_shell(error: Exception) -> str:
+    """Return the sentence of an error: options where it names parameters, and words where the system has numbers."""
+    sentence = _one_line(error)
+    if isinstance(error, OSError) and error.errno is not None and sentence.startswith("[Errno"):
+        sentence = _system_error(error)
+    for parameter, option in OPTIONS.items():
+        sentence = sentence.replace(parameter, option)
+    return sentence
+
+
+def _system_error(error: OSError) -> str:
+    """Return what the system said in a sentence that names the file."""
+    file = "" if error.filename is None else f" '{os.fsdecode(error.filename)}'"
+    said = {
+        errno.ENOENT: f"Expected the file or folder{file}, found none; check its name.",
+        errno.EISDIR: f"Expected a file, got the folder{file}.",
+        errno.ENOTDIR: f"Expected a folder on the way to{file}, got a file.",
+        errno.EACCES: f"Permission is needed for{file}, and missing; change its rights or take another file.",
+        errno.EPERM: f"Permission is needed for{file}, and missing; change its rights or take another file.",
+        errno.ENOSPC: f"There is no room left on the disk for{file or ' the output'}; nothing was written.",
+        errno.EROFS: f"Expected a place that can be written to, but the disk of{file or ' the output'} is read-only.",
+    }
+    words = _one_line(error.strerror or "it failed")
+    return said.get(error.errno or 0, f"The system could not use{file or ' a file'}: {words[:1].lower()}{words[1:]}.")
 
 
 def _one_line(message: object) -> str:

@@ -27,14 +27,15 @@ class Kind(StrEnum):
 
 @command(
     "Wide-band speech from narrow-band speech.",
-    "coupledict widen telephone.wav wide.wav",
-    "coupledict widen interview.mp3 wide.flac --band narrow --strength 0.5",
-    "coupledict widen telephone.wav wide.flac --train speech/ --save-model mine.safetensors",
+    "coupledict widen telephone.wav -o wide.wav",
+    "coupledict widen interview.mp3 -o wide.flac --band narrow --strength 0.5",
+    "coupledict widen telephone.wav -o wide.flac --train speech/ --save-model mine.safetensors",
 )
 def widen(
-    source: Annotated[Path, typer.Argument(metavar="INPUT", help="Sound file of speech, at 8 kHz or more.")],
+    source: Annotated[Path, typer.Argument(metavar="SOUND", help="Sound file of speech, at 8 kHz or more.")],
     output: Annotated[
-        Path, typer.Argument(help="Sound file to write, at 16 kHz or the rate of the input (.wav, .flac, .ogg).")
+        Path,
+        typer.Option("-o", "--output", help="Sound to write, at 16 kHz or the rate of the input (.wav, .flac, .ogg)."),
     ],
     band: Annotated[
         Kind | None,

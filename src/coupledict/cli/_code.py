@@ -12,7 +12,7 @@ import typer
 
 from ._app import MisuseError, Result, command
 from ._models import OpenedLearner, open_learner
-from ._options import Force, Missing, ModelFile, Threads, check_new_file, jobs, naming_missing
+from ._options import Force, Missing, ModelFile, Threads, check_new_file, jobs
 from ._progress import progress_bar
 from ._views import ABSENT, ViewFiles, read_views
 
@@ -135,8 +135,7 @@ def predict(
         raise MisuseError(f"Expected a view other than the wanted one ({view}), got none.")
     shape = (views.n_samples, learner.components[number].shape[1])
     parts = _parts(views, learner.components, "predicting")
-    with naming_missing():
-        _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape, force=force)
+    _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape, force=force)
     lines = [
         f"Predicted {learner.describe_view(number)} of {shape[0]:,} samples.",
         f"Wrote {output}; read it in Python with numpy.load.",
@@ -197,8 +196,7 @@ def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[
 def _transform(learner: Any, rows: list[Any]) -> Any:
     """Return codes, of a learner of several views or of one."""
     several = isinstance(learner.components_, list)
-    with naming_missing():
-        return learner.transform(rows if several else rows[0])
+    return learner.transform(rows if several else rows[0])
 
 
 def _check_codes_folder(output: Path, *, force: bool) -> Path:

@@ -79,8 +79,9 @@ def fuse(
     images: Annotated[
         list[Path],
         typer.Argument(
+            metavar="PICTURE",
             help="Pictures of a scene, focused differently: files, a folder, or a pattern in quotes. Those of a folder"
-            " or a pattern are in the order of the numbers in their names."
+            " or a pattern are in the order of the numbers in their names.",
         ),
     ],
     output: Annotated[
@@ -134,7 +135,7 @@ def fuse(
         return _fuse_batch(images, output, format_ or Format.JPG, settings)
     if format_ is not None:
         raise MisuseError(f"Expected --format together with --batch; the name '{output}' tells the format.")
-    with progress_bar(lines=True) as told:  # before all that takes time: already the imports take a second
+    with progress_bar() as told:  # before all that takes time: already the imports take a second
         outputs = _check_outputs(output, map_, depth, force=force)
         report = _fuse_stack(find_pictures(images, outputs), output, map_, depth, settings, told)
     written = [str(path) for path in outputs]
@@ -194,7 +195,7 @@ def _fuse_stack(
 
 def _check_stack(files: Sequence[Path], settings: Settings) -> list[About]:
     """Return what the headers of pictures tell, which must be of one size and kind."""
-    from ..images._files import read_about
+    from ..images._files import read_about, warn_of_lost_profile
 
     headers: list[About] = []
     for file in files:
@@ -205,6 +206,8 @@ def _check_stack(files: Sequence[Path], settings: Settings) -> list[About]:
                 f"Expected pictures of one size and kind, got {first} in '{files[0]}' and {about} in '{file}'."
             )
         headers.append(about)
+    reference = len(files) // 2
+    warn_of_lost_profile(headers[reference], files[reference])
     if len({about.profile for about in headers}) > 1:
         warnings.warn(
             "The pictures have different colour profiles; the result gets that of the reference.",
@@ -304,7 +307,7 @@ def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Set
     output.mkdir(exist_ok=True)
     reports = []
     for number, (stack, target) in enumerate(zip(stacks, targets, strict=True), 1):
-        with progress_bar(f"{stack.name} ({number} of {len(stacks)})", lines=True) as told:
+        with progress_bar(f"{stack.name} ({number} of {len(stacks)})") as told:
             reports.append({"name": stack.name, **_fuse_one(stack, target, settings, told)})
     n_failed = sum("error" in report for report in reports)
     lines = [line for report in reports for line in _describe_one(report)]

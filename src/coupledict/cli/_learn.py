@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, StoppedError, command
-from ._options import Force, Missing, Seed, Threads, check_new_file, jobs, naming_missing
+from ._options import Force, Missing, Seed, Threads, check_new_model, jobs
 from ._progress import progress_bar
 from ._views import ViewFiles, read_views
 
@@ -116,7 +116,7 @@ def learn(
 
     Views are called by the names of their files, folders or arrays, as far as these differ.
     """
-    check_new_file(output, force=force)
+    check_new_model(output, force=force)
     _check_checkpoint(checkpoint, output, resume=resume, force=force)
     choices = {
         "update": update,
@@ -151,8 +151,7 @@ def learn(
         **settings,
     )
     began = time.perf_counter()
-    with naming_missing():
-        _fit(learner, views, checkpoint, resume=resume)
+    _fit(learner, views, checkpoint, resume=resume)
     seconds = time.perf_counter() - began
     _save(learner, output, views, force=force)
     return _tell(learner, output, views, seconds)
@@ -177,7 +176,7 @@ def _check_checkpoint(checkpoint: Path | None, output: Path, *, resume: bool, fo
         raise FileNotFoundError(f"Expected a checkpoint to go on from, found none at '{checkpoint}'.")
     if not resume:
         try:
-            check_new_file(checkpoint, force=force)
+            check_new_model(checkpoint, force=force)
         except FileExistsError:
             raise FileExistsError(
                 f"'{checkpoint}' exists already; go on from it with --resume, or give --force to begin anew."

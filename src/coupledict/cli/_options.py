@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ._app import MisuseError
+
+MODEL_SUFFIX = ".safetensors"
 
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Threads = Annotated[int | None, typer.Option(help="Threads; all cores if left out. Changes speed only.", min=1)]
@@ -38,16 +38,11 @@ def check_new_file(path: Path, *, force: bool) -> Path:
     return check_output(path, force=force)
 
 
-@contextmanager
-def naming_missing() -> Iterator[None]:
-    """Let errors about NaN name the option --missing where they name the parameter."""
-    try:
-        yield
-    except ValueError as error:
-        sentence = str(error)
-        if "missing='nan'" not in sentence:
-            raise
-        raise ValueError(sentence.replace("missing='nan'", "--missing")) from error
+def check_new_model(path: Path, *, force: bool) -> Path:
+    """Return the path of a model to write; raise if it has the ending of something else, or cannot be written."""
+    if path.suffix not in ("", MODEL_SUFFIX):
+        raise MisuseError(f"Expected the name of a model to end in {MODEL_SUFFIX}, got '{path}'.")
+    return check_new_file(path, force=force)
 
 
 def check_training(model: Path | None, train: Path | None, save_model: Path | None, *, force: bool) -> None:
@@ -57,7 +52,7 @@ def check_training(model: Path | None, train: Path | None, save_model: Path | No
     if save_model is not None and train is None:
         raise MisuseError("Expected --save-model together with --train; there is nothing else to keep.")
     if save_model is not None:
-        check_new_file(save_model, force=force)
+        check_new_model(save_model, force=force)
 
 
 def parse_patch(text: str | None) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..foundation.text import printable
+from ..foundation.text import printable, takes_escapes
 
 if TYPE_CHECKING:
     from ..foundation.progress import Callback, Progress
@@ -21,15 +21,14 @@ STEPS = 10  # lines of a stage, unless it takes so long that there is silence be
 
 
 @contextmanager
-def progress_bar(label: str = "", *, lines: bool = False) -> Iterator[Callback | None]:
-    """Give a callback that shows progress on standard error.
+def progress_bar(label: str = "") -> Iterator[Callback | None]:
+    """Give a callback that shows progress on standard error: a bar, or a line now and then, so that logs show life.
 
-    If that is not a terminal, it is None; or, with `lines`, it prints a line now and then, so that logs show life. With
-    --json there are no lines, because machines read standard error, too.
+    With --json there are no lines, because machines read standard error, too.
     """
     label = printable(label)  # it may be the name of a folder
-    if not sys.stderr.isatty():
-        yield Lines(label) if lines and "--json" not in sys.argv else None
+    if not takes_escapes(sys.stderr):
+        yield None if "--json" in sys.argv else Lines(label)
         return
     from rich.console import Console
 

@@ -92,7 +92,7 @@ def _read_npy(file: Path) -> Any:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"Expected '{file}' to hold an array of numbers as numpy.save writes it: {error}") from error
+        raise unreadable(file, "an array of numbers as numpy.save writes it", error) from error
     if not isinstance(array, np.ndarray):
         raise ValueError(f"Expected '{file}' to hold one array, got a file of several; give it a name ending in .npz.")
     return _check_array(array, file.name)
@@ -123,14 +123,23 @@ def _read_npz(file: Path, names: str | None, known: Sequence[str] | None, *, may
             for number, name in enumerate(wanted):
                 gone = name in absent and name not in archive.files
                 key = f"{name} {number}" if gone else name
-                found[key] = None if gone else _check_array(archive[name], f"{name} of {file.name}")
+                found[key] = None if gone else archive[name]
     except MisuseError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"Expected '{file}' to hold arrays of numbers as numpy.savez writes them: {error}") from error
+        raise unreadable(file, "arrays of numbers as numpy.savez writes them", error) from error
     if not found:
         raise ValueError(f"Expected '{file}' to hold at least one array, got none.")
-    return found
+    return {
+        key: None if array is None else _check_array(array, f"{key} of {file.name}") for key, array in found.items()
+    }
+
+
+def unreadable(file: Path, what: str, error: Exception) -> ValueError:
+    """Return the error for a file that NumPy cannot read, without its advice to unpickle what may be anything."""
+    objects = any(words in str(error) for words in ("Object arrays", "Python objects"))
+    got = "objects of Python, which are not read" if objects else "another kind of file or a damaged one"
+    return ValueError(f"Expected '{file}' to hold {what}, got {got}.")
 
 
 def _check_array(array: Any, name: str) -> Any:

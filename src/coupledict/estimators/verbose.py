@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..foundation.progress import Callback, LearningProgress, Progress, Record, tell_all
+from ..foundation.text import takes_escapes
 
+WIDE = 90  # columns of a terminal that has room for the label, the time so far and a longer bar
+NARROW_BAR, WIDE_BAR = 12, 24
 LINES = 10  # lines per stage of a task; learners print one per iteration
 
 
@@ -31,7 +34,7 @@ def watched(verbose: int, label: str, callback: Callback | None = None) -> Itera
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not (console.is_terminal and takes_escapes(console.file)):
         yield tell_all(_Lines(label), callback)
         return
     with Bar(label, console) as bar:
@@ -68,20 +71,29 @@ class Bar:
     """
 
     def __init__(self, label: str, console: Any) -> None:
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            ProgressColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
-        self._bar = RichProgress(
-            *([TextColumn("{task.description}", markup=False)] if label else []),
-            BarColumn(bar_width=24),
+        narrow = console.width < WIDE
+        columns: list[ProgressColumn] = [
+            BarColumn(bar_width=NARROW_BAR if narrow else WIDE_BAR),
             TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("[dim]left[/dim]"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[told]}", markup=False),
-            console=console,
-            transient=True,
-        )
+        ]
+        if not narrow:
+            columns.insert(2, TimeElapsedColumn())
+            columns.insert(3, TextColumn("[dim]left[/dim]"))
+            columns.insert(0, TextColumn("{task.description}", markup=False))
+        self._room = console.width - (NARROW_BAR + 14 if narrow else len(label) + WIDE_BAR + 28)
+        self._bar = RichProgress(*columns, console=console, transient=True)
         self._task = self._bar.add_task(label, total=None, told="")
 
     def __enter__(self) -> Bar:
@@ -94,4 +106,6 @@ class Bar:
     def __call__(self, progress: Progress) -> None:
         """Show the progress."""
         told = describe(progress.history[-1]) if isinstance(progress, LearningProgress) else progress.stage
+        if len(told) > self._room:  # rich would shorten the other columns, too
+            told = f"{told[: max(self._room - 1, 0)]}…"
         self._bar.update(self._task, completed=progress.completed, total=progress.total, told=told)

@@ -72,8 +72,7 @@ def put_in_place(temporary: Path, target: Path, *, replace: bool = True) -> None
             _rename_to_new(temporary, target)
         except FileExistsError:
             raise FileExistsError(
-                f"'{target}' exists already, since a moment ago; give another name, or --force (force=True) to replace"
-                " it."
+                f"'{target}' exists already, since a moment ago; give another name, or force=True to replace it."
             ) from None
     _sync_folder(target.parent)
 
@@ -154,7 +153,7 @@ def move_files(folder: Path, target: Path, *, replace: bool) -> None:
         place = target / file.name
         check_replaceable(place)
         if place.exists() and not replace:
-            raise FileExistsError(f"'{place}' exists already, since a moment ago; give another folder, or --force.")
+            raise FileExistsError(f"'{place}' exists already, since a moment ago; give another folder, or force=True to replace it.")
     for file in files:
         put_in_place(file, target / file.name, replace=replace)
 
@@ -177,7 +176,7 @@ def check_output(path: str | os.PathLike[str], formats: Iterable[str] | None = N
         raise ValueError(f"Expected an output file ending in {', '.join(formats)}, got '{file}'.")
     check_replaceable(file)
     if file.exists() and not force:
-        raise FileExistsError(f"'{file}' exists already; give another name, or --force (force=True) to replace it.")
+        raise FileExistsError(f"'{file}' exists already; give another name, or force=True to replace it.")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"Expected the folder '{file.parent}' for the output to exist; make it first.")
     if not os.access(file.parent, os.W_OK):

@@ -1,8 +1,10 @@
-"""Text from files, made fit for a terminal."""
+"""Text for a terminal: what files tell, made fit for it, and whether it may be sent escape codes."""
 
 from __future__ import annotations
 
+import os
 import unicodedata
+from typing import IO
 
 #: Categories of characters that steer a terminal, turn the direction of writing, end a line or are half a character.
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -29,6 +31,11 @@ def printable(text: object) -> str:
     if told.isascii() and told.isprintable():
         return told
     return "".join(_escaped(sign) if unicodedata.category(sign) in STEERING else sign for sign in told)
+
+
+def takes_escapes(stream: IO[str]) -> bool:
+    """Tell whether a stream is a terminal that may be sent escape codes: none are wanted with NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _escaped(sign: str) -> str:
