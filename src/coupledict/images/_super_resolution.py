@@ -313,7 +313,8 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     ) -> Self:
         """Load the model that comes with the package for a scale.
 
-        It was learned from the free photographs that come with scikit-image, by ``tools/train_super_resolution.py``.
+        It was learned from the photographs of scikit-image whose rights are stated (``images/models/CREDITS.md``), by
+        ``tools/train_super_resolution.py``.
 
         Parameters
         ----------
