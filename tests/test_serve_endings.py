@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 from command import RUN, environment
@@ -57,6 +59,9 @@ def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
             line = process.stdout.readline().strip()
             address = [line, *line.removeprefix("The page is at http://127.0.0.1:").rstrip("/").split("/")]
             assert answers(address)
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            ignored = int(re.search(r"SigIgn:\s*(\w+)", status)[1], 16)
+            assert ignored >> (signal.SIGHUP - 1) & 1
             process.send_signal(signal.SIGHUP)
             assert answers(address)
             process.send_signal(signal.SIGTERM)
