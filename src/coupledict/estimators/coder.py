@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Self, get_args
 
+import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
 
 from ..coding.encode import check_dictionaries, match_views, sparse_encode
 from ..coding.rule import Pursuit
-from ..foundation.arrays import Array
-from ..foundation.checks import check_choice
+from ..coding.samples import not_finite
+from ..foundation.arrays import Array, common_dtype
+from ..foundation.checks import check_choice, check_weights
+from ..foundation.mapped import find_map, rows_in_memory
 from ..foundation.missing import Missing
+from ..foundation.tables import is_table
 from ..foundation.views import ViewsLike, is_view_list, list_views, view_names
 from .base import rebuild
 from .display import PicturedMixin
+from .keeping import keep_fitted
 from .tables import Codes, CodesMixin, check_names, feature_names, keep_feature_names
+
+ROWS_AT_ONCE = 4096
 
 
 class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[misc]
@@ -33,6 +42,16 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         As in :func:`coupledict.sparse_encode`; `tol` is a squared norm.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
+
+    Attributes
+    ----------
+    n_features_in_ : int, or list of int
+        Number of features of the dictionary, or of the dictionary of each view; None for a view without one. Set by
+        `fit`, which need not be called.
+    feature_names_in_ : array of str
+        Names of the features in `fit`, if the dictionary is one array and samples were a table.
+    view_feature_names_in_ : list of arrays of str
+        The same for each view; None for a view without names.
 
     See Also
     --------
@@ -76,7 +95,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         self.n_jobs = n_jobs
 
     def fit(self, X: ViewsLike = None, y: object = None) -> Self:
-        """Check the dictionary, and if X is given, that X fits it; nothing is learned.
+        """Check the dictionary, and if X is given, that X fits it, is finite and has a sample; nothing is learned.
 
         Parameters
         ----------
@@ -91,11 +110,32 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         """
         check_choice(self.missing, "missing", get_args(Missing))
         dictionaries, single = check_dictionaries(self.dictionary)
+        widths = [None if d is None else int(d.shape[1]) for d in dictionaries]
         if X is not None:
             given = self._list(X)
-            match_views(given if not single else X, dictionaries, single=single, missing=self.missing)
-            keep_feature_names(self, feature_names(given))
+            table = _check_single(self, X, least=1) if single else given
+            found = match_views(table, dictionaries, single=single, missing=self.missing, keep_mapped=True)
+            self._check_values(*found)
+            names = feature_names(given)
+            keep_feature_names(self, names)
+            keep_fitted(self, {"feature_names_in_": None if names is None or not single else names[0]})
+        self.n_features_in_ = widths[0] if single else widths
         return self
+
+    def _check_values(self, present: list[int], views: list[Array], incomplete: bool) -> None:
+        """Raise for views without samples, and for NaN or infinity in those that have a weight."""
+        if len(views[0]) == 0:
+            raise ValueError("Expected at least one sample in X, got 0 sample(s).")
+        dictionaries, single = check_dictionaries(self.dictionary)
+        weights = check_weights(self.view_weights, len(dictionaries))
+        for v, view in zip(present, views, strict=True):
+            for start in range(0, len(view) if weights[v] > 0 else 0, ROWS_AT_ONCE):
+                rows = rows_in_memory(view, start, start + ROWS_AT_ONCE)
+                bad = (np.isinf(rows) if incomplete else ~np.isfinite(rows)).any(axis=1)
+                if bad.any():
+                    row = int(np.argmax(bad))
+                    names = None if single else [f"X[{v}]"]
+                    raise not_finite([rows[row]], f"sample {start + row}", names, missing=incomplete)
 
     def _list(self, X: Any) -> list[Any]:
         """Return the views of X as a list; a single array is one view."""
@@ -117,8 +157,16 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         """
         self._check_container()
         check_names(self, self._list(X))
+        table = X
+        if check_dictionaries(self.dictionary)[1]:
+            table = _check_single(self, X, least=0)
+            if hasattr(self, "n_features_in_") and table.shape[1:] != (self.n_features_in_,):
+                raise ValueError(  # in the words that scikit-learn's checks expect
+                    f"X has {table.shape[-1]} features, but SparseCoder is expecting {self.n_features_in_} features as"
+                    " input. Give samples with as many features as the dictionary has."
+                )
         coded = sparse_encode(
-            X,
+            table,
             self.dictionary,
             n_nonzero_coefs=self.n_nonzero_coefs,
             tol=self.tol,
@@ -167,5 +215,19 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.input_tags.allow_nan = self.missing == "nan"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.transformer_tags.preserves_dtype = ["float64"]
+        with suppress(TypeError, ValueError):
+            if common_dtype(check_dictionaries(self.dictionary)[0]) == np.float32:
+                tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _check_single(coder: SparseCoder, X: Any, *, least: int) -> Any:
+    """Return a single array as scikit-learn checks it; tables, masked arrays and memory maps have other checks."""
+    if is_table(X) or np.ma.isMaskedArray(X) or find_map(X) is not None:
+        return X
+    # It adds up all numbers, and looks closer if that overflows.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return check_array(
+            X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least, input_name="X", estimator=coder
+        )
