@@ -325,7 +325,7 @@ def test_tiff_of_other_numbers(tmp_path, kind):
 def test_animations(tmp_path, name):
     frames = [Image.fromarray(frame) for frame in (COLOUR, 255 - COLOUR, COLOUR[::-1])]
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:])
-    unreadable(tmp_path / name, "it holds 3 (frames|pages); save the one you want")
+    unreadable(tmp_path / name, "it holds (several frames|3 pages); save the one you want as a picture of its own")
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])

@@ -11,7 +11,6 @@ from ..foundation.packages import broken_package, is_missing
 
 #: Most pixels of a file that is read or written; the environment variable overrides it.
 MAX_PIXELS, MAX_PIXELS_VARIABLE = 170_000_000, "COUPLEDICT_MAX_PIXELS"
-LARGEST_PROFILE = 1 << 22
 
 
 class TooManyPixelsError(ValueError):
@@ -42,14 +41,6 @@ def beyond_limit() -> str:
     """Return the rest of a sentence about an image that is too large."""
     limit = f"{max_pixels() / 1e6:g} million"
     return f"more than the limit of {limit}; set {MAX_PIXELS_VARIABLE} to a larger number to allow it."
-
-
-def check_profile(profile: object) -> bytes | None:
-    """Return a colour profile if its length and signature are right, else None."""
-    if not isinstance(profile, bytes) or not 128 <= len(profile) <= LARGEST_PROFILE:
-        return None
-    whole = int.from_bytes(profile[:4], "big") == len(profile) and profile[36:40] == b"acsp"
-    return profile if whole else None
 
 
 def need_package(module: str, name: str, purpose: str, extra: str) -> Any:

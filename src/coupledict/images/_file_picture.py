@@ -13,12 +13,14 @@ import numpy.typing as npt
 class Picture:
     """The pixels of a file: (height, width) or (height, width, 3 or 4), 8 or 16 bit, its colour profile and EXIF data.
 
-    The EXIF data are clean: see :mod:`coupledict.images._file_metadata`.
+    The EXIF data are clean: see :mod:`coupledict.images._file_metadata`. `lost_profile` tells that the file has a
+    profile that is not passed on: see :mod:`coupledict.images._file_profile`.
     """
 
     pixels: npt.NDArray[Any]
     profile: bytes | None = None
     exif: bytes | None = None
+    lost_profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class About:
     dtype: np.dtype[Any]
     profile: bytes | None = None
     exif: bytes | None = None
+    lost_profile: bool = False
 
     def __str__(self) -> str:
         kind = {2: "grey"}.get(len(self.shape)) or {3: "colour", 4: "colour with alpha"}[self.shape[2]]

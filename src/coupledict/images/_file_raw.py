@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._file_limits import UnsupportedImageError, check_pixels, check_profile, need_package, need_pillow
+from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_pillow
 from ._file_metadata import clean_exif
 from ._file_picture import About
+from ._file_profile import check_profile
 
 HEIC = (".heic", ".heif", ".hif")
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
@@ -49,11 +50,14 @@ def read_heic(file: Path, *, decode: bool, keep_gps: bool) -> tuple[About, npt.N
     mode, _, bits = image.mode.partition(";")
     if mode not in channels or bits not in ("", "16"):
         raise UnsupportedImageError(f"its pixels are of the kind {image.mode!r}; save it as 8- or 16-bit grey or RGB.")
+    given = image.info.get("icc_profile")
+    profile = check_profile(given, len(mode))
     about = About(
         (height, width, *channels[mode]),
         np.dtype(np.uint16 if bits else np.uint8),
-        check_profile(image.info.get("icc_profile")),
+        profile,
         clean_exif(image.info.get("exif"), keep_gps=keep_gps),
+        lost_profile=bool(given) and profile is None,
     )
     return about, np.array(image) if decode else None
 

@@ -36,7 +36,7 @@ def main_page(tiff: Any) -> Any:
     n_pages = len(tiff.pages)
     pages = [page for page in tiff.pages if not page.is_reduced] if n_pages <= MOST_PAGES else []
     if len(pages) != 1 and n_pages != 1:
-        raise UnsupportedImageError(f"it holds {n_pages} pages; save the one you want.")
+        raise UnsupportedImageError(f"it holds {n_pages} pages; save the one you want as a picture of its own.")
     return pages[0] if pages else tiff.pages[0]
 
 

@@ -30,13 +30,13 @@ from ._file_limits import (
     UnsupportedImageError,
     beyond_limit,
     check_pixels,
-    check_profile,
     max_pixels,
     need_pillow,
 )
 from ._file_limits import need_tifffile as _tifffile
 from ._file_metadata import build_block, clean_exif, sized_block
 from ._file_picture import About, Picture
+from ._file_profile import check_profile
 from ._file_raw import HEIC, RAW, is_heic, read_heic, read_raw
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "max_pixels",
     "read_about",
     "read_image",
+    "warn_of_lost_profile",
     "write_image",
     "_tifffile",
 ]
@@ -114,7 +115,7 @@ def read_image(path: str | os.PathLike[str], *, keep_gps: bool = False) -> Pictu
         assert pixels is not None
         if pixels.size == 0:
             raise UnsupportedImageError(f"it has no pixels, its shape is {pixels.shape}.")
-    return Picture(pixels, about.profile, about.exif)
+    return Picture(pixels, about.profile, about.exif, lost_profile=about.lost_profile)
 
 
 def read_about(path: str | os.PathLike[str], *, keep_gps: bool = False) -> About:
@@ -145,6 +146,16 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[Path]:
     except Exception as error:  # a broken file can make a decoder raise anything
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise OSError(f"'{file}' could not be read as an image: it is damaged or no image ({reason}).") from error
+
+
+def warn_of_lost_profile(found: About | Picture, path: str | os.PathLike[str]) -> None:
+    """Warn if the colour profile of a file is not passed on."""
+    if found.lost_profile:
+        warnings.warn(
+            f"The colour profile of '{path}' is damaged or not one of its pixels; the result has none.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _read(file: Path, *, decode: bool, keep_gps: bool) -> Found:
@@ -189,7 +200,8 @@ def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = 
             check_pixels(image.height, image.width)
             # The pages of TIFF are counted already; JPEG files of many cameras have previews behind the picture (MPO).
             if page is None and getattr(image, "is_animated", False) and image.format != "MPO":
-                raise UnsupportedImageError(f"it holds {image.n_frames} frames; save the one you want.")
+                # They are not counted: a small GIF file can have millions.
+                raise UnsupportedImageError("it holds several frames; save the one you want as a picture of its own.")
             exif = _raw_block(image, file)
             orientation = _orientation(image) if page is None else page.tags.valueof("Orientation")
             mode = _plain_mode(image)
@@ -197,11 +209,14 @@ def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = 
             size = (image.height, image.width) if page is None else (int(page.imagelength), int(page.imagewidth))
             if orientation in SIDEWAYS:
                 size = size[::-1]
+            given = image.info.get("icc_profile")
+            profile = check_profile(given, channels)
             about = About(
                 (*size, channels) if channels > 1 else size,
                 np.dtype(np.uint16 if deep or mode == "I;16" else np.uint8),
-                check_profile(image.info.get("icc_profile")),
+                profile,
                 clean_exif(exif, keep_gps=keep_gps),
+                lost_profile=bool(given) and profile is None,
             )
             if not decode:
                 return about, None
@@ -251,14 +266,15 @@ def _read_tiff(file: Path, *, decode: bool, keep_gps: bool) -> Found:
             if page.index != 0:
                 raise UnsupportedImageError("a preview is before the picture; save it with zlib as grey or RGB.")
             return _read_with_pillow(file, decode=decode, keep_gps=keep_gps, page=page)
-        profile, orientation = (page.tags.valueof(name) for name in ("InterColorProfile", "Orientation"))
+        given, orientation = (page.tags.valueof(name) for name in ("InterColorProfile", "Orientation"))
         shape = tiff.plain_shape(page)
+        profile = check_profile(given, 1 if len(shape) == 2 else shape[2])
         if orientation in SIDEWAYS:
             shape = (shape[1], shape[0], *shape[2:])
         with file.open("rb") as stream:
             exif = clean_exif(stream, keep_gps=keep_gps)
         dtype = np.dtype(np.uint16 if page.bitspersample == 16 else np.uint8)
-        about = About(shape, dtype, check_profile(profile), exif)
+        about = About(shape, dtype, profile, exif, lost_profile=bool(given) and profile is None)
         if not decode:
             return about, None
         pixels = tiff.read_plain(page, opened.filehandle)
@@ -300,22 +316,24 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
         pixels = (pixels >> 8).astype(np.uint8)
     if pixels.ndim == 3 and pixels.shape[2] == 4 and suffix in WITHOUT_ALPHA:
         pixels = _on_white(pixels)
-    exif = None
+    exif, profile = None, picture.profile
+    if suffix == ".webp" and pixels.ndim == 2:
+        profile = None  # the file has colours, which a profile of grey does not describe
     if picture.exif is not None:
         exif = sized_block(picture.exif, pixels.shape[0], pixels.shape[1], f"coupledict {__version__}")
     if suffix in TIFF:
-        encoded = tiff.encode_tiff(pixels, picture.profile, exif)
+        encoded = tiff.encode_tiff(pixels, profile, exif)
         write_file(file, [encoded.getbuffer()], replace=force)
         return
     block = None if exif is None else build_block(exif)
     if suffix == ".png" and pixels.dtype == np.uint16 and pixels.ndim == 3:
-        write_file(file, [png.encode_deep(pixels, picture.profile, block)], replace=force)
+        write_file(file, [png.encode_deep(pixels, profile, block)], replace=force)
         return
     options: dict[str, Any] = {"quality": quality} if suffix in (".jpg", ".jpeg", ".webp") else {}
     if FORMATS[suffix] == "JPEG" and quality >= FULL_COLOUR:
         options["subsampling"] = 0
-    if picture.profile is not None:
-        options["icc_profile"] = picture.profile
+    if profile is not None:
+        options["icc_profile"] = profile
     if block is not None:
         options["exif"] = b"Exif\0\0" + block
     encoded = io.BytesIO()
