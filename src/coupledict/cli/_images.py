@@ -51,7 +51,7 @@ def upscale(
     """Enlarge a picture by dictionaries of small and large patches; noise and JPEG compression are mended first."""
     from ..images import SuperResolution
     from ..images._files import Picture as Pixels
-    from ..images._files import check_output, check_pixels, read_image, write_image
+    from ..images._files import check_output, check_pixels, read_image, warn_of_lost_profile, write_image
 
     check_output(output, force=force)
     check_training(model, train, save_model, force=force)
@@ -61,6 +61,7 @@ def upscale(
         raise MisuseError("Expected --best without --coupled: it is for anchored regressors.")
     told_so = _degradation(degradation)
     picture = read_image(image)
+    warn_of_lost_profile(picture, image)
     check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
     with progress_bar() as told:
         enlarger = _enlarger(
@@ -149,10 +150,11 @@ def fill(
 
     from ..images import Inpainting
     from ..images._files import Picture as Pixels
-    from ..images._files import check_output, read_image, write_image
+    from ..images._files import check_output, read_image, warn_of_lost_profile, write_image
 
     check_output(output, force=force)
     picture = read_image(image)
+    warn_of_lost_profile(picture, image)
     missing = _transparent(picture.pixels, image) if mask is None else _read_mask(mask, picture.pixels, image)
     with progress_bar() as told:
         task = Inpainting(n_jobs=jobs(threads), random_state=seed, callback=told)

@@ -48,7 +48,7 @@ def stain(
     from ..estimators.saving import save_with
     from ..images import StainSeparator
     from ..images._files import Picture as Pixels
-    from ..images._files import check_output, read_image, write_image
+    from ..images._files import check_output, read_image, warn_of_lost_profile, write_image
 
     if (target is None) == (model is None):
         raise MisuseError("Expected --target, a picture, or --model, a look that was kept; exactly one of the two.")
@@ -64,6 +64,7 @@ def stain(
     picture = read_image(image)
     with progress_bar() as told:
         settings: dict[str, Any] = {"n_jobs": jobs(threads), "callback": told}
+    warn_of_lost_profile(picture, image)
         look = _read_look(model, settings) if target is None else _fit(StainSeparator(**settings), target)
         own = _learn(StainSeparator(**look.get_params() | settings), picture.pixels, image)
         normal = look.normalize(picture.pixels, source=own)
