@@ -62,9 +62,9 @@ def stain(
     if output.resolve() in [file.resolve() for file in maps]:
         raise MisuseError(f"Expected different files for the picture and its densities, got '{output}' for both.")
     picture = read_image(image)
+    warn_of_lost_profile(picture, image)
     with progress_bar() as told:
         settings: dict[str, Any] = {"n_jobs": jobs(threads), "callback": told}
-    warn_of_lost_profile(picture, image)
         look = _read_look(model, settings) if target is None else _fit(StainSeparator(**settings), target)
         own = _learn(StainSeparator(**look.get_params() | settings), picture.pixels, image)
         normal = look.normalize(picture.pixels, source=own)
