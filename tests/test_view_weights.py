@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, OnlineDictionaryLearning, SparseCoder, lasso_gaps, load, sparse_encode
+from coupledict.learning import engine
 
 FACTORS = [1e-6, 37.0, 1e300, 1e-300, 1e308, 1e-320]
 UNEQUAL = [(1, 1e-6), (1e-6, 1), (1, 1e300), (1e300, 1e-6), (1, 1e-300), (1e-6, 0), (0, 1e300)]
@@ -188,3 +189,21 @@ def test_missing_entries_of_a_view_of_weight_0_are_filled_in(Xs):
     np.testing.assert_array_equal(filled[1][known], given[1][known])
     assert np.isfinite(filled[1]).all()
     assert learner.score(given) == pytest.approx(learner.score([Xs[0], None]), rel=1e-12)
+
+
+def test_batches_go_on_from_files_with_other_norms(Xs, tmp_path, monkeypatch):
+    """Before only ratios counted, atoms had norm 1 with the weights as given."""
+    weights, path = [400.0, 100.0], tmp_path / "model.safetensors"
+    halves = [[X[:120] for X in Xs], [X[120:] for X in Xs]]
+    expected = make(weights).partial_fit(halves[0]).partial_fit(halves[1])
+    with monkeypatch.context() as earlier:
+        as_given = engine.group_atoms
+        earlier.setattr(
+            engine, "group_atoms", lambda *given, **options: as_given(*given, **options | {"relative": False})
+        )
+        old = make(weights).partial_fit(halves[0])
+    np.testing.assert_allclose(size(old, weights), 1 / 400, rtol=1e-9)
+    old.save(path)
+    learner = load(path).partial_fit(halves[1])
+    for D, E in zip(learner.components_, expected.components_, strict=True):
+        np.testing.assert_allclose(D, E, rtol=0, atol=1e-6)
