@@ -389,7 +389,7 @@ def test_a_full_disk(tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "none", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("no right to mount a small disk")
