@@ -262,7 +262,11 @@ def _read_running_sums(
         if any(array.dtype != np.float64 for array in (atoms, a, b)) or np.any(a.diagonal() < 0):
             raise ValueError("the sums of its batches are no sums")
         unit = group.unit
-        if (size := group.largest_norm(atoms * unit)) > 0 and abs(size - 1) > OTHER_NORM:
+        with np.errstate(over="ignore"):
+            size = group.largest_norm(atoms * unit)
+        if not np.isfinite(size):
+            raise ValueError("the atoms of its batches are too large")
+        if size > 0 and abs(size - 1) > OTHER_NORM:
             unit /= size  # older files have other norms where the largest weight is not 1
         group.atoms[:] = atoms * unit  # normalising again could change the last bit
         sums.append(Sums(a / unit / unit, b / unit))
