@@ -279,7 +279,7 @@ def test_a_picture_that_claims_to_be_huge_is_refused(tmp_path, monkeypatch):
 def test_an_existing_file_is_kept_unless_forced(tmp_path):
     file = tmp_path / "a.png"
     file.write_text("mine")
-    with pytest.raises(FileExistsError, match="exists already; give another name, or --force"):
+    with pytest.raises(FileExistsError, match="exists already; give another name, or force=True"):
         write_image(file, Picture(GREY))
     assert file.read_text() == "mine"
     write_image(file, Picture(GREY), force=True)
