@@ -115,6 +115,19 @@ def test_the_scale_of_floating_point_numbers_does_not_matter(factor):
     assert psnr(SHARP, fused.image / factor) > 30
 
 
+@pytest.mark.parametrize("factor", [1e-28, 1e-20, 1e20, 1e34])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("channels", [(), (1,), (3,), (4,)])
+def test_floats_far_from_1_are_fused_as_others_are(factor, kind, channels):
+    colours = np.linspace(1, 0.5, channels[0]) if channels else np.ones(())
+    sharp = texture((40, 48), finest=1.0)[(..., *[None] * len(channels))] * colours
+    sources, _ = strips(sharp, 3)
+    expected = MultiFocusFusion().fuse(sources)
+    fused = MultiFocusFusion().fuse([(source * factor).astype(kind) for source in sources])
+    assert np.mean(fused.decision == expected.decision) > 0.99
+    np.testing.assert_allclose(fused.image / factor, expected.image, atol=2)
+
+
 @pytest.mark.parametrize("shape", [(8, 8), (9, 13), (40, 8), (8, 90), (31, 33), (79, 81)])
 @pytest.mark.parametrize("settings", [{}, {"register": True, "motion": "projective", "keep_size": True}, {"slab": 2}])
 def test_pictures_of_any_size_are_fused(shape, settings):

@@ -26,6 +26,7 @@ from ._grey import LUMA, Grey
 from ._opencv import opencv
 
 N_LEVELS = 3  # of detail
+FAR_SCALE = 1e15  # floats so far from the range of 0 to 255, times weights, are beyond float32
 BLOCK = 1 << N_LEVELS
 FRAME = 32  # pixels around a tile: a multiple of BLOCK, more than the reach of all filters
 TILE = (256, 512)
@@ -166,7 +167,8 @@ class Pyramid:
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], scale: float, noise: float) -> None:
         self._dtype, self._scale, self._shape = dtype, scale, (shape[0], shape[1])
-        self._work: type = np.float32 if dtype.itemsize <= 2 or dtype == np.float32 else np.float64
+        single = dtype.itemsize <= 2 or (dtype == np.float32 and 1 / FAR_SCALE <= scale <= FAR_SCALE)
+        self._work: type = np.float32 if single else np.float64
         sizes = [(-(-shape[0] // 2**level), -(-shape[1] // 2**level)) for level in range(N_LEVELS + 1)]
         self._sums = [np.zeros(size + shape[2:], self._work) for size in sizes]
         self._weights = [np.zeros(size, np.float32) for size in sizes]
@@ -288,9 +290,11 @@ def _energy(band: Array, scale: float) -> Grey:
     if band.ndim == 2:
         return np.asarray(np.square(band * band.dtype.type(scale)), np.float32)
     colours = band[..., :3] if band.shape[2] == 4 else band
+    if scale != 1:  # before they are squared: squares of very small or large numbers are none
+        colours = colours * band.dtype.type(scale)
     share = sum(weight**2 for weight in LUMA) / 3 if colours.shape[2] == 3 else 1 / colours.shape[2] ** 2
     found: Grey = np.einsum("ijk,ijk->ij", colours, colours).astype(np.float32, copy=False)
-    found *= np.float32(share * scale * scale)
+    found *= np.float32(share)
     return found
 
 
