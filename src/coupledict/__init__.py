@@ -69,6 +69,7 @@ _MODULES = (
     "files",
     "images",
     "matching",
+    "model_selection",
     "plotting",
     "report",
     "views",

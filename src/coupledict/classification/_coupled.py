@@ -20,6 +20,7 @@ from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
+from ..estimators.splitting import SplitGuardMixin
 from ..estimators.tables import check_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
@@ -48,7 +49,7 @@ from ._scaling import Preprocess, Scaler, check_preprocess
 N_NONZERO_COEFS = 4  # in learning, and in coding where it is not chosen
 
 
-class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify by sparse codes over dictionaries that were learned together with the labels, and by what helps them.
 
     Features and label indicators are two views of a sample that share one sparse code (discriminative K-SVD [1]_); with

@@ -9,10 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..foundation.mapped import in_memory
 from ..foundation.views import Views, ViewsLike, list_views
+from .splitting import SplitGuardMixin
 from .tables import OutputMixin
 
 
-class EachView(OutputMixin, BaseEstimator):  # type: ignore[misc]
+class EachView(SplitGuardMixin, OutputMixin, BaseEstimator):  # type: ignore[misc]
     """Apply a scikit-learn transformer to each view.
 
     Parameters

@@ -18,10 +18,11 @@ from ..learning.fitted import FittedDictionaries
 from ..learning.predictors import Predictors
 from .base import DictionaryEstimator, rebuild
 from .opening import open_all_views, open_views
+from .splitting import SplitGuardMixin
 from .tables import Codes, check_names
 
 
-class SeveralViews(DictionaryEstimator):
+class SeveralViews(SplitGuardMixin, DictionaryEstimator):
     """A learner whose samples have several views."""
 
     n_nonzero_coefs: int | None

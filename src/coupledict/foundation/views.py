@@ -269,6 +269,28 @@ def is_view_list(value: object) -> bool:
     return isinstance(value, list | tuple) and all(entry is None or _n_dims(entry) == 2 for entry in value)
 
 
+def is_plain_views(value: object) -> bool:
+    """Return whether these are several views in a list, a tuple or a dict, not wrapped in :class:`Views`.
+
+    A list of chunks, each of which holds several views, is none.
+    """
+    if isinstance(value, Mapping):
+        entries = list(value.values()) if all(isinstance(key, str) for key in value) else []
+    else:
+        entries = list(value) if isinstance(value, list | tuple) else []
+    given = [entry for entry in entries if entry is not None]
+    return len(given) > 0 and all(_is_matrix(entry) for entry in given)
+
+
+def _is_matrix(entry: Any) -> bool:
+    if isinstance(entry, Views | Mapping | str):
+        return False
+    try:
+        return _n_dims(entry) == 2
+    except (TypeError, ValueError):  # a list of arrays of different shapes
+        return False
+
+
 def _n_dims(entry: Any) -> int:
     # A polars table has no ndim; np.ndim would copy the table.
     return len(entry.shape) if hasattr(entry, "shape") else int(np.ndim(entry))

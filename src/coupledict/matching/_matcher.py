@@ -17,6 +17,7 @@ from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
+from ..estimators.splitting import SplitGuardMixin
 from ..estimators.tables import feature_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
@@ -37,7 +38,7 @@ from ._sides import SidesMixin, is_single
 from ._whitening import has_view
 
 
-class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
+class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
     """Rank samples given in one view by their similarity to samples given in another, such as pictures for texts.
 
     Views are centred and whitened, and dictionaries are learned for them so that one sparse code explains all views of
