@@ -365,6 +365,14 @@ def test_numbers_that_leave_no_room_are_refused_or_work(kinds, path):
     assert n_refused > 30
 
 
+def test_atoms_of_fusion_that_are_far_too_large(kinds, path):
+    def enlarge(tensors, metadata):
+        tensors["components.1"][3, 5] = 1e30
+
+    path.write_bytes(changed(kinds["fusion"], enlarge))
+    refused(path, words="'components.1' holds numbers beyond 1000")
+
+
 def test_labels_of_very_different_lengths_do_not_fill_the_memory(kinds, path):
     """NumPy gives all labels the room of the longest: 4 GB here, and half of that before anything is compared."""
     labels = ["x" * 1_000_000, *map(str, range(1000))]

@@ -16,7 +16,7 @@ from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.ensemble import fit_many
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin
-from ..files.state import ModelState, make_estimator, plain_parameters
+from ..files.state import ModelState, check_range, make_estimator, plain_parameters
 from ..foundation.checks import check_choice, check_counts, check_non_negative, check_truth, make_generator
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
@@ -32,6 +32,7 @@ from ._opencv import one_opencv_thread
 
 MODEL = "fusion.safetensors"  # tools/train_fusion.py makes it
 LEARNER = CoupledDictionaryLearning.__name__
+MOST = 1e3  # in a dictionary from a file: atoms have norm 1, and energies of far larger ones could overflow
 VIEWS = "detail in focus, detail out of focus"  # a file says what its dictionary is of: earlier ones were of brightness
 
 
@@ -275,6 +276,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         )
         fusion = make_estimator(cls, state.parameters)
         _check_learner(learner, fusion.patch_size)
+        check_range(state.tensors, MOST, "components.")
         fusion.learner_ = learner
         return fusion
 
