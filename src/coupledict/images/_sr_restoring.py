@@ -12,6 +12,7 @@ between two levels is multiplied until it fits the nearer one, and the levels ca
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -219,12 +220,17 @@ class Restoration:
         return cls(*kinds)
 
 
+def read(path: str | os.PathLike[str]) -> Restoration:
+    """Return the restoration of a file."""
+    state = ModelState.read(path)
+    try:
+        return Restoration.from_state(state)
+    except CONTRADICTIONS as error:
+        raise contradiction(path, "a complete model", error) from error
+
+
 @lru_cache(maxsize=1)
 def shipped() -> Restoration:
     """Return the restoration that comes with the package."""
     with as_file(files(__package__) / "models" / FILE) as path:
-        state = ModelState.read(path)
-        try:
-            return Restoration.from_state(state)
-        except CONTRADICTIONS as error:
-            raise contradiction(path, "a complete model", error) from error
+        return read(path)
