@@ -2,10 +2,11 @@
 Labels in one domain, recognition in another
 ============================================
 
-Digits are recognised by their lower halves, though labels were only ever known for upper halves. Some pictures have a
-label, but only their upper half was kept. Others are whole, but nobody labelled them. Dictionaries of both halves,
-coupled by the whole pictures, carry the labels over. The rivals: lower halves taken for upper ones, and nearest
-neighbours in the space of canonical correlations.
+Digits are recognised by their lower halves, though labels were only ever known for
+upper halves. Some pictures have a label, but only their upper half was kept. Others are
+whole, but nobody labelled them. Dictionaries of both halves, coupled by the whole
+pictures, carry the labels over. The rivals: lower halves taken for upper ones, and
+nearest neighbours in the space of canonical correlations.
 """
 
 import matplotlib.pyplot as plt
@@ -30,7 +31,8 @@ train = np.concatenate([labelled, whole])
 views = {"upper": upper[train], "lower": lower[train].copy()}
 views["lower"][: len(labelled)] = np.nan
 labels = np.concatenate([y[labelled], np.full(len(whole), -1)])
-model = CoupledClassifier(missing="nan", unlabeled=-1, n_jobs=2, random_state=0).fit(views, labels)
+model = CoupledClassifier(missing="nan", unlabeled=-1, n_jobs=2, random_state=0)
+model.fit(views, labels)
 
 # %%
 # The rivals
@@ -43,15 +45,23 @@ cca = CCA(8, max_iter=2000).fit(halves[0][whole], halves[1][whole])
 nearest = KNeighborsClassifier(5).fit(cca.transform(halves[0][labelled]), y[labelled])
 found = {
     "lower taken for upper": direct.predict(lower[test]),
-    "CCA and nearest neighbours": nearest.predict(cca.transform(halves[0][test], halves[1][test])[1]),
+    "CCA and nearest neighbours": nearest.predict(
+        cca.transform(halves[0][test], halves[1][test])[1]
+    ),
     "coupled, lower half given": model.predict({"lower": lower[test]}),
     "coupled, upper half given": model.predict({"upper": upper[test]}),
-    "coupled, both halves given": model.predict({"upper": upper[test], "lower": lower[test]}),
+    "coupled, both halves given": model.predict(
+        {"upper": upper[test], "lower": lower[test]}
+    ),
 }
 scores = {name: float(np.mean(guess == y[test])) for name, guess in found.items()}
 
 figure, axis = plt.subplots(figsize=(8, 2.8), layout="constrained")
-bars = axis.barh(list(scores), [100 * score for score in scores.values()], color=["silver"] * 2 + ["C0"] * 3)
+bars = axis.barh(
+    list(scores),
+    [100 * score for score in scores.values()],
+    color=["silver"] * 2 + ["C0"] * 3,
+)
 axis.bar_label(bars, fmt="%.0f %%", padding=3)
 axis.set(xlim=(0, 112), xlabel="test pictures recognised, %")
 axis.invert_yaxis()
@@ -67,7 +77,7 @@ for axis, sample in zip(axes.flat, range(axes.size), strict=True):
     picture = np.where(np.arange(8)[:, None] < 4, np.nan, X[test[sample]].reshape(8, 8))
     right = said[sample] == y[test[sample]]
     axis.imshow(picture, cmap="gray_r", vmin=0, vmax=16)
-    axis.set_title(f"{said[sample]}" if right else f"{said[sample]}, is a {y[test[sample]]}",
-                   color="black" if right else "crimson", fontsize=10)  # fmt: skip
+    title = f"{said[sample]}" if right else f"{said[sample]}, is a {y[test[sample]]}"
+    axis.set_title(title, color="black" if right else "crimson", fontsize=10)
     axis.set(xticks=[], yticks=[])
 plt.show()

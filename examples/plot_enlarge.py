@@ -2,9 +2,11 @@
 Enlarge a photograph
 ====================
 
-A photograph becomes three times as large, by dictionaries of small and large patches that were learned from other
-photographs. The small photograph is made from a large one, so that the truth is known. The model that ships with the
-package, ``SuperResolution.pretrained(3)``, has seen this very photograph, so one is learned here that has not.
+A photograph becomes three times as large, by dictionaries of small and large patches
+that were learned from other photographs. The small photograph is made from a large one,
+so that the truth is known. The model that ships with the package,
+``SuperResolution.pretrained(3)``, has seen this very photograph, so one is learned here
+that has not.
 """
 
 import time
@@ -20,21 +22,33 @@ SCALE = 3
 # %%
 # Learn from others, enlarge this one
 # -----------------------------------
-# ``"coupled"`` is the paper's way: code the small patch, and let the partners of its atoms make the large one.
-# ``"anchored"`` keeps a linear map from small to large patches for each atom instead. Fewer
-# samples and atoms than the defaults keep this quick.
+# ``"coupled"`` is the paper's way: code the small patch, and let the partners of its
+# atoms make the large one. ``"anchored"`` keeps a linear map from small to large
+# patches for each atom instead. Fewer samples and atoms than the defaults keep this
+# quick.
 
 large = data.chelsea()[15:255, 60:390]
 small = imresize(large, 1 / SCALE)
-results = {"pixels": small.repeat(SCALE, axis=0).repeat(SCALE, axis=1), "bicubic": imresize(small, SCALE)}
+results = {
+    "pixels": small.repeat(SCALE, axis=0).repeat(SCALE, axis=1),
+    "bicubic": imresize(small, SCALE),
+}
 others = [data.astronaut(), data.coffee(), data.camera(), data.rocket()]
 for method in ("coupled", "anchored"):
-    model = SuperResolution(SCALE, method=method, n_components=256, max_samples=60_000, n_jobs=2, random_state=0)
+    model = SuperResolution(
+        SCALE,
+        method=method,
+        n_components=256,
+        max_samples=60_000,
+        n_jobs=2,
+        random_state=0,
+    )
     model.fit(others)
     began = time.perf_counter()
     results[method] = model.upscale(small)
     seconds = time.perf_counter() - began
-    print(f"{method}: {1e3 * seconds:.0f} ms, PSNR {psnr(large, results[method], crop=SCALE):.2f} dB")
+    quality = psnr(large, results[method], crop=SCALE)
+    print(f"{method}: {1e3 * seconds:.0f} ms, PSNR {quality:.2f} dB")
 print(f"bicubic: PSNR {psnr(large, results['bicubic'], crop=SCALE):.2f} dB")
 
 # %%

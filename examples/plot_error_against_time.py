@@ -2,10 +2,11 @@
 Error against time
 ==================
 
-How long does it take to learn a good dictionary? The default, the paper's method, approximate K-SVD, the method of
-optimal directions and online learning start from the same patches. The paper's second experiment asks this with a
-tolerance; here the number of atoms per patch is limited, so that one number tells who is ahead.
-``coupledict reproduce`` runs the whole experiment, with repeats and other packages.
+How long does it take to learn a good dictionary? The default, the paper's method,
+approximate K-SVD, the method of optimal directions and online learning start from the
+same patches. The paper's second experiment asks this with a tolerance; here the number
+of atoms per patch is limited, so that one number tells who is ahead. ``coupledict
+reproduce`` runs the whole experiment, with repeats and other packages.
 """
 
 import time
@@ -14,7 +15,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 from skimage import data
 
-from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, sparse_encode
+from coupledict import (
+    PAPER,
+    CoupledDictionaryLearning,
+    DictionaryLearning,
+    sparse_encode,
+)
 from coupledict.images import extract_patches
 from coupledict.plotting import COLOURS, MARKERS
 
@@ -27,7 +33,12 @@ SIDE, N_ATOMS, T = 8, 256, 5
 
 def patches_of(pictures, n_patches, seed):
     found = [
-        extract_patches(picture.astype(np.float32), (SIDE, SIDE), max_patches=n_patches, random_state=seed)
+        extract_patches(
+            picture.astype(np.float32),
+            (SIDE, SIDE),
+            max_patches=n_patches,
+            random_state=seed,
+        )
         for picture in pictures
     ]
     flat = np.concatenate(found).reshape(-1, SIDE**2)
@@ -40,8 +51,9 @@ train, held_out = patches_of(pictures, 4000, seed=0), patches_of(pictures, 1000,
 # %%
 # Watch them learn
 # ----------------
-# A callback keeps a copy of the dictionary after each iteration, and how long it took: ``history_`` counts the time of
-# the fit without callbacks. The copies are judged when all is done, by the patches that were held out.
+# A callback keeps a copy of the dictionary after each iteration, and how long it took:
+# ``history_`` counts the time of the fit without callbacks. The copies are judged when
+# all is done, by the patches that were held out.
 
 
 def watch(learner, samples):
@@ -55,11 +67,18 @@ def watch(learner, samples):
 common = {"n_nonzero_coefs": T, "n_jobs": 2, "random_state": 0}
 runs = {
     "default": watch(DictionaryLearning(N_ATOMS, max_iter=30, **common), train),
-    "the paper's method": watch(CoupledDictionaryLearning(N_ATOMS, max_iter=15, **PAPER, **common), [train]),
-    "approximate K-SVD": watch(
-        DictionaryLearning(N_ATOMS, max_iter=15, update="sequential", schedule="constant", **common), train
+    "the paper's method": watch(
+        CoupledDictionaryLearning(N_ATOMS, max_iter=15, **PAPER, **common), [train]
     ),
-    "optimal directions": watch(DictionaryLearning(N_ATOMS, max_iter=15, update="mod", **common), train),
+    "approximate K-SVD": watch(
+        DictionaryLearning(
+            N_ATOMS, max_iter=15, update="sequential", schedule="constant", **common
+        ),
+        train,
+    ),
+    "optimal directions": watch(
+        DictionaryLearning(N_ATOMS, max_iter=15, update="mod", **common), train
+    ),
 }
 
 online, seconds, seen, spent = DictionaryLearning(N_ATOMS, **common), [], [], 0.0
@@ -79,14 +98,20 @@ runs["batches, one pass"] = seconds, seen
 
 energy = float(np.sum(held_out**2))
 figure, axis = plt.subplots(figsize=(8, 4.6), layout="constrained")
-for (name, (seconds, seen)), colour, marker in zip(runs.items(), COLOURS, MARKERS, strict=False):
+for (name, (seconds, seen)), colour, marker in zip(
+    runs.items(), COLOURS, MARKERS, strict=False
+):
     errors = []
     for atoms in seen:
         codes = sparse_encode(held_out, atoms, n_nonzero_coefs=T, n_jobs=2)
         errors.append(float(np.sum((held_out - codes @ atoms) ** 2)) / energy)
     axis.plot(seconds, errors, color=colour, marker=marker, markersize=4, label=name)
     print(f"{name}: {errors[-1]:.4f} after {seconds[-1]:.2f} s")
-axis.set(xscale="log", xlabel="seconds", ylabel="share of the energy of new patches\nthat five atoms leave unexplained")
+axis.set(
+    xscale="log",
+    xlabel="seconds",
+    ylabel="share of the energy of new patches\nthat five atoms leave unexplained",
+)
 axis.set_ylim(top=min(axis.get_ylim()[1], 0.4))
 axis.grid(alpha=0.3, which="both")
 axis.legend(frameon=False)

@@ -2,9 +2,10 @@
 How many atoms a photograph needs
 =================================
 
-Every 8 x 8 patch is described by T atoms of a cosine dictionary: with T = 1 the picture is already there, and with each
-further atom it gets finer. Orthogonal least squares (OLS) chooses atoms a little better than orthogonal matching
-pursuit (OMP), and takes longer.
+Every 8 x 8 patch is described by T atoms of a cosine dictionary: with T = 1 the picture
+is already there, and with each further atom it gets finer. Orthogonal least squares
+(OLS) chooses atoms a little better than orthogonal matching pursuit (OMP), and takes
+longer.
 """
 
 import time
@@ -22,7 +23,8 @@ SIDE = 8
 # %%
 # Coding a picture
 # ----------------
-# Each patch is coded without its mean; overlapping patches are averaged when the picture is put together again.
+# Each patch is coded without its mean; overlapping patches are averaged when the
+# picture is put together again.
 
 picture = data.camera()[60:316, 120:376].astype(np.float32)
 atoms = dct_dictionary((SIDE, SIDE), 256).astype(np.float32)
@@ -34,24 +36,34 @@ print(f"{len(patches):,} patches over {len(atoms)} atoms ({build_info()['simd']}
 for pursuit in ("omp", "ols"):
     for n_nonzero in (1, 2, 4, 8):
         began = time.perf_counter()
-        codes = sparse_encode(patches - means, atoms, n_nonzero_coefs=n_nonzero, pursuit=pursuit, n_jobs=2)
+        codes = sparse_encode(
+            patches - means, atoms, n_nonzero_coefs=n_nonzero, pursuit=pursuit, n_jobs=2
+        )
         seconds = time.perf_counter() - began
-        rebuilt = assemble_patches((codes @ atoms + means).reshape(-1, SIDE, SIDE), picture.shape)
+        rebuilt = assemble_patches(
+            (codes @ atoms + means).reshape(-1, SIDE, SIDE), picture.shape
+        )
         error = float(np.sqrt(np.mean((rebuilt - picture) ** 2)))
         results[pursuit, n_nonzero] = rebuilt, error
-        print(f"  {pursuit.upper()}, {n_nonzero} atoms per patch: RMS error {error:5.2f}, {1e3 * seconds:5.0f} ms")
+        print(
+            f"  {pursuit.upper()}, {n_nonzero} atoms per patch:"
+            f" RMS error {error:5.2f}, {1e3 * seconds:5.0f} ms"
+        )
 
 # %%
 # What a few atoms show, and what they miss
 # -----------------------------------------
-# Below each picture is what is missing: red where it is too bright, blue where it is too dark.
+# Below each picture is what is missing: red where it is too bright, blue where it is
+# too dark.
 
 limits = [1, 2, 4, 8]
 figure, axes = plt.subplots(2, len(limits), figsize=(12, 6.6), layout="constrained")
 for column, n_nonzero in enumerate(limits):
     rebuilt, error = results["omp", n_nonzero]
     axes[0, column].imshow(rebuilt, cmap="gray", vmin=0, vmax=255)
-    axes[0, column].set_title(f"{n_nonzero} atom{'s' * (n_nonzero > 1)} per patch\nRMS error {error:.1f}")
+    axes[0, column].set_title(
+        f"{n_nonzero} atom{'s' * (n_nonzero > 1)} per patch\nRMS error {error:.1f}"
+    )
     axes[1, column].imshow(rebuilt - picture, cmap="RdBu_r", vmin=-40, vmax=40)
 for axis in axes.flat:
     axis.set_axis_off()
@@ -62,12 +74,22 @@ for axis in axes.flat:
 
 # The first atom is the same; after that OLS finds slightly better ones.
 
-errors = {pursuit: np.array([results[pursuit, limit][1] for limit in limits]) for pursuit in ("omp", "ols")}
+errors = {
+    pursuit: np.array([results[pursuit, limit][1] for limit in limits])
+    for pursuit in ("omp", "ols")
+}
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(limits, errors["omp"], "o-", color=COLOURS[0])
-left.set(xlabel="atoms per patch", ylabel="RMS error of OMP (grey values)", xticks=limits, ylim=(0, None))
+left.set(
+    xlabel="atoms per patch",
+    ylabel="RMS error of OMP (grey values)",
+    xticks=limits,
+    ylim=(0, None),
+)
 right.plot(limits, 100 * (1 - errors["ols"] / errors["omp"]), "s-", color=COLOURS[1])
-right.set(xlabel="atoms per patch", ylabel="error of OLS below that of OMP, %", xticks=limits)
+right.set(
+    xlabel="atoms per patch", ylabel="error of OLS below that of OMP, %", xticks=limits
+)
 for axis in (left, right):
     axis.grid(alpha=0.3)
 plt.show()

@@ -2,9 +2,9 @@
 Restore a damaged photograph
 ============================
 
-Four of five pixels of a photograph are lost, or something was written over it. A dictionary that is learned from what
-is left of the picture restores it. Biharmonic inpainting, which lays a smooth surface through the known pixels, is
-shown beside it.
+Four of five pixels of a photograph are lost, or something was written over it. A
+dictionary that is learned from what is left of the picture restores it. Biharmonic
+inpainting, which lays a smooth surface through the known pixels, is shown beside it.
 """
 
 import time
@@ -22,12 +22,15 @@ photograph = data.coffee()[60:230, 180:400]
 # %%
 # Two kinds of damage
 # -------------------
-# A mask is true where pixels are *missing*. The strokes of the second are handwriting, from another picture of
-# scikit-image.
+# A mask is true where pixels are *missing*. The strokes of the second are handwriting,
+# from another picture of scikit-image.
 
 rng = np.random.default_rng(0)
 strokes = np.kron(data.text()[20:105, 20:130] < 90, np.ones((2, 2), bool))
-masks = {"80 % lost at random": rng.random(photograph.shape[:2]) < 0.8, "written over": strokes}
+masks = {
+    "80 % lost at random": rng.random(photograph.shape[:2]) < 0.8,
+    "written over": strokes,
+}
 
 # %%
 # Restore it
@@ -40,10 +43,19 @@ for title, mask in masks.items():
     began = time.perf_counter()
     restored = Inpainting(n_jobs=2, random_state=0).fill(damaged, mask)
     seconds = time.perf_counter() - began
-    smooth = np.rint(255 * np.clip(inpaint_biharmonic(damaged, mask, channel_axis=-1), 0, 1)).astype(np.uint8)
+    smooth = np.rint(
+        255 * np.clip(inpaint_biharmonic(damaged, mask, channel_axis=-1), 0, 1)
+    ).astype(np.uint8)
     assert np.array_equal(restored[~mask], photograph[~mask])
     print(f"{title} ({mask.mean():.0%} of the pixels): {seconds:.1f} s")
-    panels.append({title: damaged, "biharmonic": smooth, "coupledict": restored, "truth": photograph})
+    panels.append(
+        {
+            title: damaged,
+            "biharmonic": smooth,
+            "coupledict": restored,
+            "truth": photograph,
+        }
+    )
 
 # %%
 # Side by side
@@ -55,6 +67,8 @@ for row, pictures in zip(axes, panels, strict=True):
     for axis, (title, picture) in zip(row, pictures.items(), strict=True):
         compared = title in ("biharmonic", "coupledict")
         axis.imshow(picture)
-        axis.set_title(f"{title}\nPSNR {psnr(photograph, picture):.2f} dB" if compared else title)
+        axis.set_title(
+            f"{title}\nPSNR {psnr(photograph, picture):.2f} dB" if compared else title
+        )
         axis.set_axis_off()
 plt.show()

@@ -2,9 +2,10 @@
 Grid search over views
 ======================
 
-How many atoms, and how many a sample? To scikit-learn a list of two views is a list of two samples.
-:class:`coupledict.views.Views` is the same list with as many entries as there are samples, so that
-``train_test_split``, ``GridSearchCV`` and ``Pipeline`` split the rows of all views at once.
+How many atoms, and how many a sample? To scikit-learn a list of two views is a list of
+two samples. :class:`coupledict.views.Views` is the same list with as many entries as
+there are samples, so that ``train_test_split``, ``GridSearchCV`` and ``Pipeline`` split
+the rows of all views at once.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +20,9 @@ from coupledict.views import EachView, Views
 # %%
 # Views, split as one
 # -------------------
-# Two instruments look at the same things: three of 20 sources in each sample, which leave a trace in each of the two
-# spectra. The second has other units and an offset. What is behind them is not told to the search.
+# Two instruments look at the same things: three of 20 sources in each sample, which
+# leave a trace in each of the two spectra. The second has other units and an offset.
+# What is behind them is not told to the search.
 
 rng = np.random.default_rng(0)
 n_samples, n_sources, n_active = 1500, 20, 3
@@ -32,11 +34,17 @@ grid_points = np.linspace(0, 1, 40)
 def spectra(n_lines):
     """Return the spectrum of each source: a few lines of random height."""
     centres, heights = rng.random((2, n_sources, n_lines))
-    return np.einsum("sl,slp->sp", heights, np.exp(-((grid_points - centres[..., None]) ** 2) / 0.001))
+    return np.einsum(
+        "sl,slp->sp",
+        heights,
+        np.exp(-((grid_points - centres[..., None]) ** 2) / 0.001),
+    )
 
 
 first = sources @ spectra(3) + 0.05 * rng.standard_normal((n_samples, 40))
-second = 100 + 1000 * (sources @ spectra(5) + 0.05 * rng.standard_normal((n_samples, 40)))
+second = 100 + 1000 * (
+    sources @ spectra(5) + 0.05 * rng.standard_normal((n_samples, 40))
+)
 views = Views([first, second])
 train, test = train_test_split(views, test_size=0.3, random_state=0)
 print(train, test, sep="\n")
@@ -44,8 +52,9 @@ print(train, test, sep="\n")
 # %%
 # A pipeline, a score of one's own, a search
 # ------------------------------------------
-# The score of a learner is the share of the energy that it explains. What is wanted here is another one: how well the
-# second view is predicted from the first. :class:`coupledict.views.EachView` gives each view a scaler of its own.
+# The score of a learner is the share of the energy that it explains. What is wanted
+# here is another one: how well the second view is predicted from the first.
+# :class:`coupledict.views.EachView` gives each view a scaler of its own.
 
 
 def predict_second(model, given):
@@ -57,10 +66,15 @@ def predict_second(model, given):
 def predicts_second(model, both, y=None):
     """Return the share of the variance of the second view that the first predicts."""
     given, wanted = both
-    return 1 - np.sum((predict_second(model, given) - wanted) ** 2) / np.sum((wanted - wanted.mean(axis=0)) ** 2)
+    return 1 - np.sum((predict_second(model, given) - wanted) ** 2) / np.sum(
+        (wanted - wanted.mean(axis=0)) ** 2
+    )
 
 
-model = make_pipeline(EachView(StandardScaler(with_mean=False)), CoupledDictionaryLearning(max_iter=20, random_state=0))
+model = make_pipeline(
+    EachView(StandardScaler(with_mean=False)),
+    CoupledDictionaryLearning(max_iter=20, random_state=0),
+)
 grid = {
     "coupleddictionarylearning__n_components": [10, 20, 40, 80],
     "coupleddictionarylearning__n_nonzero_coefs": [1, 2, 3, 4, 6],
@@ -80,11 +94,20 @@ figure, axis = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 shown = axis.imshow(scores, cmap="viridis", aspect="auto")
 for (i, j), score in np.ndenumerate(scores):
     dark = score < (scores.min() + scores.max()) / 2
-    axis.text(j, i, f"{score:.2f}", ha="center", va="center", color="white" if dark else "black")
+    axis.text(
+        j,
+        i,
+        f"{score:.2f}",
+        ha="center",
+        va="center",
+        color="white" if dark else "black",
+    )
 axis.set_xticks(range(len(limits)), limits)
 axis.set_yticks(range(len(sizes)), sizes)
 axis.set(xlabel="atoms per sample (T)", ylabel="atoms in the dictionary (K)")
-figure.colorbar(shown, label="variance of the second view predicted\n(mean of three folds)")
+figure.colorbar(
+    shown, label="variance of the second view predicted\n(mean of three folds)"
+)
 
 # %%
 # Samples that were never seen
@@ -92,7 +115,9 @@ figure.colorbar(shown, label="variance of the second view predicted\n(mean of th
 
 given, wanted = test
 found = predict_second(search.best_estimator_, given)
-figure, axes = plt.subplots(2, 3, figsize=(12, 4.6), layout="constrained", sharex=True, sharey="row")
+figure, axes = plt.subplots(
+    2, 3, figsize=(12, 4.6), layout="constrained", sharex=True, sharey="row"
+)
 for sample, (above, below) in enumerate(axes.T):
     above.plot(grid_points, given[sample], color="0.5")
     below.plot(grid_points, wanted[sample], color="0.5", label="measured")

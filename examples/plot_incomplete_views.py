@@ -2,9 +2,11 @@
 Learn from incomplete samples
 =============================
 
-What do samples teach that lack entries, or whole views? A photograph is cut into blocks, and each block has three
-views, its colours. Many blocks lack a colour, and all of them lack pixels, so that not one sample is complete. The
-dictionaries are learned from what is known, and then say what is not. Means and nearest neighbours are the rivals.
+What do samples teach that lack entries, or whole views? A photograph is cut into
+blocks, and each block has three views, its colours. Many blocks lack a colour, and all
+of them lack pixels, so that not one sample is complete. The dictionaries are learned
+from what is known, and then say what is not. Means and nearest neighbours are the
+rivals.
 """
 
 import matplotlib.pyplot as plt
@@ -20,14 +22,17 @@ SIDE = 6
 # %%
 # Blocks that lack colours and pixels
 # -----------------------------------
-# NaN stands for what is missing: a row of NaN in a view is a colour that the block lacks. The mean is taken away from
-# each feature, over the samples that know it, and not from each block: the mean of the colours that a block happens to
-# have would depend on which they are.
+# NaN stands for what is missing: a row of NaN in a view is a colour that the block
+# lacks. The mean is taken away from each feature, over the samples that know it, and
+# not from each block: the mean of the colours that a block happens to have would depend
+# on which they are.
 
 rng = np.random.default_rng(0)
 picture = data.chelsea()[30:270, 120:360].astype(np.float32)
 blocks = extract_patches(picture, SIDE, stride=SIDE)
-truth = [np.ascontiguousarray(blocks[..., c]).reshape(len(blocks), -1) for c in range(3)]
+truth = [
+    np.ascontiguousarray(blocks[..., c]).reshape(len(blocks), -1) for c in range(3)
+]
 absent = rng.random((len(blocks), 3)) < 0.2
 absent[absent.all(axis=1), 1] = False  # something must be known
 views = [np.where(rng.random(view.shape) < 0.3, np.nan, view) for view in truth]
@@ -37,19 +42,30 @@ means = [np.nanmean(view, axis=0) for view in views]
 centred = [view - mean for view, mean in zip(views, means, strict=True)]
 
 complete = ~np.isnan(np.hstack(views)).any(axis=1)
-print(f"{np.isnan(np.hstack(views)).mean():.0%} of the entries are missing; {complete.sum()} blocks are complete")
+lost = np.isnan(np.hstack(views)).mean()
+print(f"{lost:.0%} of the entries are missing; {complete.sum()} blocks are complete")
 
 # %%
 # What the dictionaries say
 # -------------------------
-# ``impute`` keeps what is known, takes missing pixels from what the code of a block says, and predicts a colour that a
-# block lacks from those it has. It is not always the best: where only whole colours are missing from ``data.coffee()``,
-# a picture of few and very different colours, neighbours come closer. Hide what you know, and compare.
+# ``impute`` keeps what is known, takes missing pixels from what the code of a block
+# says, and predicts a colour that a block lacks from those it has. It is not always the
+# best: where only whole colours are missing from ``data.coffee()``, a picture of few
+# and very different colours, neighbours come closer. Hide what you know, and compare.
 
-learner = CoupledDictionaryLearning(64, n_nonzero_coefs=4, missing="nan", n_jobs=2, random_state=0).fit(centred)
-filled = [view + mean for view, mean in zip(learner.impute(centred), means, strict=True)]
-neighbours = np.split(KNNImputer(n_neighbors=5).fit_transform(np.hstack(views)), 3, axis=1)
-plain = [np.where(np.isnan(view), mean, view) for view, mean in zip(views, means, strict=True)]
+learner = CoupledDictionaryLearning(
+    64, n_nonzero_coefs=4, missing="nan", n_jobs=2, random_state=0
+).fit(centred)
+filled = [
+    view + mean for view, mean in zip(learner.impute(centred), means, strict=True)
+]
+neighbours = np.split(
+    KNNImputer(n_neighbors=5).fit_transform(np.hstack(views)), 3, axis=1
+)
+plain = [
+    np.where(np.isnan(view), mean, view)
+    for view, mean in zip(views, means, strict=True)
+]
 
 
 def error(found):
@@ -61,41 +77,62 @@ def error(found):
 def picture_of(found):
     """Return the picture that blocks make, as bytes."""
     rows = np.dstack([np.nan_to_num(view) for view in found]).reshape(blocks.shape)
-    return np.rint(np.clip(assemble_patches(rows, picture.shape, stride=SIDE), 0, 255)).astype(np.uint8)
+    return np.rint(
+        np.clip(assemble_patches(rows, picture.shape, stride=SIDE), 0, 255)
+    ).astype(np.uint8)
 
 
 figure, axes = plt.subplots(1, 5, figsize=(15, 3.6), layout="constrained")
 answers = {"means": plain, "five neighbours": neighbours, "coupledict": filled}
-for axis, (title, found) in zip(axes, {"given": views, **answers, "truth": truth}.items(), strict=True):
+for axis, (title, found) in zip(
+    axes, {"given": views, **answers, "truth": truth}.items(), strict=True
+):
     axis.imshow(picture_of(found))
-    axis.set_title(f"{title}\nerror {error(found):.1f} grey values" if title in answers else title)
+    axis.set_title(
+        f"{title}\nerror {error(found):.1f} grey values" if title in answers else title
+    )
     axis.set_axis_off()
 
 # %%
 # What incomplete samples teach
 # -----------------------------
-# Dictionaries for the complete blocks of another part of the photograph, learned from samples of which more and more is
-# missing. Those who fill in means first learn the means, too.
+# Dictionaries for the complete blocks of another part of the photograph, learned from
+# samples of which more and more is missing. Those who fill in means first learn the
+# means, too.
 
 
 def all_colours(picture, max_patches):
-    patches = extract_patches(picture, SIDE, max_patches=max_patches, random_state=0).reshape(max_patches, -1, 3)
+    patches = extract_patches(
+        picture, SIDE, max_patches=max_patches, random_state=0
+    ).reshape(max_patches, -1, 3)
     return [patches[..., c] - mean.mean() for c, mean in enumerate(means)]
 
 
-train, test = all_colours(picture, 3_000), all_colours(data.chelsea()[30:270, :110].astype(np.float32), 2_000)
+train, test = (
+    all_colours(picture, 3_000),
+    all_colours(data.chelsea()[30:270, :110].astype(np.float32), 2_000),
+)
 shares = [0.0, 0.2, 0.4, 0.6]
 left = {"known entries": [], "means filled in": []}
 for share in shares:
     lossy = [np.where(rng.random(view.shape) < share, np.nan, view) for view in train]
     for way, errors in left.items():
-        given = lossy if way == "known entries" else [np.where(np.isnan(v), np.nanmean(v, axis=0), v) for v in lossy]
-        model = CoupledDictionaryLearning(64, n_nonzero_coefs=4, missing="nan", n_jobs=2, random_state=0).fit(given)
+        given = (
+            lossy
+            if way == "known entries"
+            else [np.where(np.isnan(v), np.nanmean(v, axis=0), v) for v in lossy]
+        )
+        model = CoupledDictionaryLearning(
+            64, n_nonzero_coefs=4, missing="nan", n_jobs=2, random_state=0
+        ).fit(given)
         errors.append(100 * (1 - model.score(test)))
 figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for way, errors in left.items():
     axis.plot(100 * np.array(shares), errors, marker="o", label=f"learned from {way}")
-axis.set(xlabel="missing entries in learning [%]", ylabel="energy of other, complete blocks\nthat is not explained [%]")
+axis.set(
+    xlabel="missing entries in learning [%]",
+    ylabel="energy of other, complete blocks\nthat is not explained [%]",
+)
 axis.set_ylim(0)
 axis.legend()
 plt.show()

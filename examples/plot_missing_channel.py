@@ -2,9 +2,10 @@
 Predict a missing channel
 =========================
 
-What blue goes with this red and green? Three views of each patch, one per channel, share a sparse code. Dictionaries
-are learned from three photographs; in another one the codes of red and green alone say what blue must be. A linear map
-of the same patches, fitted by ridge regression, is the rival.
+What blue goes with this red and green? Three views of each patch, one per channel,
+share a sparse code. Dictionaries are learned from three photographs; in another one the
+codes of red and green alone say what blue must be. A linear map of the same patches,
+fitted by ridge regression, is the rival.
 """
 
 import matplotlib.pyplot as plt
@@ -21,22 +22,36 @@ SIDE, BLUE = 6, 2
 # %%
 # One view per channel
 # --------------------
-# The mean of red and green is taken away from all three channels: it is known where blue is missing.
+# The mean of red and green is taken away from all three channels: it is known where
+# blue is missing.
 
 
 def channel_patches(picture, max_patches=None):
-    """Return the patches of each channel without the mean of red and green, and that mean."""
-    patches = extract_patches(picture.astype(np.float32), SIDE, max_patches=max_patches, random_state=0)
-    views = [np.ascontiguousarray(patches[..., c]).reshape(len(patches), -1) for c in range(3)]
-    means = (views[0].mean(axis=1, keepdims=True) + views[1].mean(axis=1, keepdims=True)) / 2
+    """Return the patches of each channel less the mean of red and green, and it."""
+    patches = extract_patches(
+        picture.astype(np.float32), SIDE, max_patches=max_patches, random_state=0
+    )
+    views = [
+        np.ascontiguousarray(patches[..., c]).reshape(len(patches), -1)
+        for c in range(3)
+    ]
+    means = (
+        views[0].mean(axis=1, keepdims=True) + views[1].mean(axis=1, keepdims=True)
+    ) / 2
     return [view - means for view in views], means
 
 
-known = [channel_patches(picture, 15_000)[0] for picture in (data.coffee(), data.rocket(), data.chelsea())]
+known = [
+    channel_patches(picture, 15_000)[0]
+    for picture in (data.coffee(), data.rocket(), data.chelsea())
+]
 train = [np.concatenate(views) for views in zip(*known, strict=True)]
-learner = CoupledDictionaryLearning(256, n_nonzero_coefs=4, view_weights="balanced", n_jobs=2, random_state=0)
+learner = CoupledDictionaryLearning(
+    256, n_nonzero_coefs=4, view_weights="balanced", n_jobs=2, random_state=0
+)
 learner.fit(train)
-# In float64: neighbouring pixels are so alike that float32 would leave few right digits.
+# In float64: neighbouring pixels are so alike that float32 would leave few right
+# digits.
 rival = Ridge(alpha=1.0).fit(np.hstack(train[:BLUE]).astype(np.float64), train[BLUE])
 
 # %%
@@ -44,12 +59,15 @@ rival = Ridge(alpha=1.0).fit(np.hstack(train[:BLUE]).astype(np.float64), train[B
 # --------------------
 # The same structure in each channel, with the contrast it has there.
 
-plot_pairs([atoms[:64] for atoms in learner.components_], labels=["red", "green", "blue"])
+plot_pairs(
+    [atoms[:64] for atoms in learner.components_], labels=["red", "green", "blue"]
+)
 
 # %%
 # Another photograph, without its blue
 # ------------------------------------
-# An absent view is ``None``. Every patch is predicted, and where patches overlap they are averaged.
+# An absent view is ``None``. Every patch is predicted, and where patches overlap they
+# are averaged.
 
 picture = data.astronaut()[:256, 80:400]
 views, means = channel_patches(picture)

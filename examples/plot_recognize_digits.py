@@ -2,10 +2,11 @@
 Recognise digits by a few atoms
 ===============================
 
-Which atoms spoke for what? Pictures and labels are two views of a sample that share one sparse code. A picture is coded
-by the picture halves of the atoms alone; their label halves, refitted, say which digit it is. By default other parts
-decide with them, which is more often right but rests on more than a few atoms. A ridge classifier on the pixels is the
-rival.
+Which atoms spoke for what? Pictures and labels are two views of a sample that share one
+sparse code. A picture is coded by the picture halves of the atoms alone; their label
+halves, refitted, say which digit it is. By default other parts decide with them, which
+is more often right but rests on more than a few atoms. A ridge classifier on the pixels
+is the rival.
 """
 
 import time
@@ -24,10 +25,14 @@ from coupledict.classification import CoupledClassifier, SparseRepresentationCla
 # ----------------
 
 X, y = load_digits(return_X_y=True)
-train, test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+train, test, y_train, y_test = train_test_split(
+    X, y, test_size=0.3, stratify=y, random_state=0
+)
 classifiers = {
     "ridge on pixels": RidgeClassifierCV(np.logspace(-2, 4, 7)),
-    "coupled dictionaries": CoupledClassifier(n_nonzero_coefs=4, head="codes+features", n_jobs=2, random_state=0),
+    "coupled dictionaries": CoupledClassifier(
+        n_nonzero_coefs=4, head="codes+features", n_jobs=2, random_state=0
+    ),
     "the same, with other parts": CoupledClassifier(n_jobs=2, random_state=0),
     "all training samples as atoms": SparseRepresentationClassifier(n_jobs=2),
 }
@@ -35,15 +40,19 @@ for name, classifier in classifiers.items():
     began = time.perf_counter()
     classifier.fit(train, y_train)
     seconds = time.perf_counter() - began
-    print(f"{name}: {100 * classifier.score(test, y_test):.1f} % right, fitted in {1e3 * seconds:.0f} ms")
+    right = 100 * classifier.score(test, y_test)
+    print(f"{name}: {right:.1f} % right, fitted in {1e3 * seconds:.0f} ms")
 shares = classifiers["the same, with other parts"].head_shares_
-print("shares of the parts:", ", ".join(f"{part} {100 * share:.0f} %" for part, share in shares.items()))
+print(
+    "shares of the parts:",
+    ", ".join(f"{part} {100 * share:.0f} %" for part, share in shares.items()),
+)
 
 # %%
 # What a decision rests on
 # ------------------------
-# Test pictures, and the atoms of the first dictionary that explain them, the largest first. The last two were
-# misread: their atoms tell why.
+# Test pictures, and the atoms of the first dictionary that explain them, the largest
+# first. The last two were misread: their atoms tell why.
 
 N_SHOWN, N_ATOMS = 5, 4
 
@@ -54,16 +63,23 @@ atoms, labels = model.learners_[0].components_
 codes = model.encode(test[shown]).toarray()
 said, sure = model.predict(test[shown]), model.predict_proba(test[shown]).max(axis=1)
 
-figure, axes = plt.subplots(N_SHOWN, 1 + N_ATOMS, figsize=(7.5, 8.4), layout="constrained")
+figure, axes = plt.subplots(
+    N_SHOWN, 1 + N_ATOMS, figsize=(7.5, 8.4), layout="constrained"
+)
 for row, sample in zip(range(N_SHOWN), shown, strict=True):
     right = said[row] == y_test[sample]
     titles = [
-        (f"a {y_test[sample]}, read as {said[row]}\n({100 * sure[row]:.0f} % sure)", "black" if right else "crimson")
+        (
+            f"a {y_test[sample]}, read as {said[row]}\n({100 * sure[row]:.0f} % sure)",
+            "black" if right else "crimson",
+        )
     ]
     pictures = [test[sample]]
     for atom in np.argsort(-np.abs(codes[row]))[:N_ATOMS]:
         pictures.append(atoms[atom, :-1])  # without the constant coordinate
-        titles.append((f"{codes[row, atom]:+.2f} x\natom of a {labels[atom].argmax()}", "dimgray"))
+        titles.append(
+            (f"{codes[row, atom]:+.2f} x\natom of a {labels[atom].argmax()}", "dimgray")
+        )
     for axis, picture, (title, colour) in zip(axes[row], pictures, titles, strict=True):
         axis.imshow(picture.reshape(8, 8), cmap="gray_r")
         axis.set_title(title, fontsize=9, color=colour)

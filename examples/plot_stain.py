@@ -2,10 +2,12 @@
 Tell stains apart, and change the look of a tissue
 ==================================================
 
-A section of tissue is stained so that its parts can be seen: hematoxylin makes nuclei blue, a brown stain marks one
-protein. How strong the colours are differs from laboratory to laboratory. From a picture alone, the colours of its two
-stains and how much of each is at every pixel are learned: a dictionary of two atoms without negative entries, and
-sparse codes without negative entries. Drawn in other colours, the same densities have another look.
+A section of tissue is stained so that its parts can be seen: hematoxylin makes nuclei
+blue, a brown stain marks one protein. How strong the colours are differs from
+laboratory to laboratory. From a picture alone, the colours of its two stains and how
+much of each is at every pixel are learned: a dictionary of two atoms without negative
+entries, and sparse codes without negative entries. Drawn in other colours, the same
+densities have another look.
 """
 
 import time
@@ -21,22 +23,27 @@ tissue = data.immunohistochemistry()[10:310, 150:470]
 # %%
 # Separate the stains
 # -------------------
-# Here the brown stain lies over many blue nuclei: the smaller the penalty, the more pixels may have both stains. The
-# first is hematoxylin: stains are ordered by the blue light that they absorb beside the red. Without the densities of
-# one stain, the picture shows the other alone.
+# Here the brown stain lies over many blue nuclei: the smaller the penalty, the more
+# pixels may have both stains. The first is hematoxylin: stains are ordered by the blue
+# light that they absorb beside the red. Without the densities of one stain, the picture
+# shows the other alone.
 
 began = time.perf_counter()
 separator = StainSeparator(alpha=0.01).fit(tissue)
 densities = separator.transform(tissue)
-print(f"{time.perf_counter() - began:.2f} s, {separator.n_iter_} steps; optical density in red, green and blue:")
+print(
+    f"{time.perf_counter() - began:.2f} s, {separator.n_iter_} steps;"
+    " optical density in red, green and blue:"
+)
 print(separator.stain_matrix_.round(2))
 alone = [separator.inverse_transform(densities * keep) for keep in ([1, 0], [0, 1])]
 
 # %%
 # The same tissue from another laboratory
 # ---------------------------------------
-# Here it is made up: a redder and weaker hematoxylin, a redder and stronger brown, and a yellowish background. Every
-# pixel changes; what is learned from the changed picture alone takes most of it back.
+# Here it is made up: a redder and weaker hematoxylin, a redder and stronger brown, and
+# a yellowish background. Every pixel changes; what is learned from the changed picture
+# alone takes most of it back.
 
 other = np.array([[0.52, 0.78, 0.35], [0.22, 0.65, 0.73]])
 light = np.array([0.97, 0.93, 0.82]) * np.exp(-(densities * [0.7, 1.4]) @ other)
@@ -64,16 +71,23 @@ for axis, (title, picture) in zip(axes.flat, panels.items(), strict=False):
     axis.set_axis_off()
 
 # %%
-# Each pixel of tissue is a point of optical density; the stains are the edges of the fan that these points fill.
+# Each pixel of tissue is a point of optical density; the stains are the edges of the
+# fan that these points fill.
 
 last = axes[1, 2]
 shown = tissue.reshape(-1, 3)[::7]
 depth = -np.log(np.maximum(shown, 1) / 255 / separator.white_)
 last.scatter(depth[:, 0], depth[:, 2], s=2, c=shown / 255)
 for name, colour in zip(("hematoxylin", "brown"), separator.stain_matrix_, strict=True):
-    last.annotate("", 1.9 * colour[[0, 2]], (0, 0), arrowprops={"arrowstyle": "->", "lw": 2})
+    last.annotate(
+        "", 1.9 * colour[[0, 2]], (0, 0), arrowprops={"arrowstyle": "->", "lw": 2}
+    )
     last.text(*(1.95 * colour[[0, 2]]), name, fontsize=11, ha="right")
 last.set(
-    xlim=(0, 1.6), ylim=(0, 2), title="pixels and stains", xlabel="optical density, red", ylabel="optical density, blue"
+    xlim=(0, 1.6),
+    ylim=(0, 2),
+    title="pixels and stains",
+    xlabel="optical density, red",
+    ylabel="optical density, blue",
 )
 plt.show()

@@ -2,9 +2,10 @@
 Widen narrow-band speech
 ========================
 
-Speech of a telephone has nothing above 4 kHz. Dictionaries of both bands, learned from other voices, say what was
-there. Voices are made up here (vowels and hisses, of a different pitch for each), so that nothing has to be downloaded;
-``coupledict widen`` is for real ones.
+Speech of a telephone has nothing above 4 kHz. Dictionaries of both bands, learned from
+other voices, say what was there. Voices are made up here (vowels and hisses, of a
+different pitch for each), so that nothing has to be downloaded; ``coupledict widen`` is
+for real ones.
 """
 
 import matplotlib.pyplot as plt
@@ -26,14 +27,20 @@ def vowel(rng, n, pitch):
     sound = pulses + 0.01 * rng.standard_normal(n)
     for frequency in rng.uniform([300, 900, 2300, 4300], [800, 1800, 2900, 5500]):
         radius = np.exp(-np.pi * (60 + 0.06 * frequency) / RATE)
-        sound = lfilter([1 - radius], [1, -2 * radius * np.cos(2 * np.pi * frequency / RATE), radius**2], sound)
+        sound = lfilter(
+            [1 - radius],
+            [1, -2 * radius * np.cos(2 * np.pi * frequency / RATE), radius**2],
+            sound,
+        )
     return sound / np.abs(sound).max()
 
 
 def hiss(rng, n):
     """Noise from somewhere above 2 kHz."""
     band = [rng.uniform(2000, 3500), rng.uniform(5500, 7500)]
-    sound = sosfilt(butter(2, band, "bandpass", fs=RATE, output="sos"), rng.standard_normal(n))
+    sound = sosfilt(
+        butter(2, band, "bandpass", fs=RATE, output="sos"), rng.standard_normal(n)
+    )
     return 0.4 * sound / np.abs(sound).max()
 
 
@@ -62,18 +69,30 @@ predicted = model.set_params(strength=0.5).extend(narrow)
 # %%
 # What was added
 # --------------
-# The default is weak: what is wrong in it does not disturb listeners to real voices. A strength of 0.5 gives spectra as
-# they are predicted, the closest to the truth. The distance is that of the log spectra above 4 kHz.
+# The default is weak: what is wrong in it does not disturb listeners to real voices. A
+# strength of 0.5 gives spectra as they are predicted, the closest to the truth. The
+# distance is that of the log spectra above 4 kHz.
 
 empty = np.fft.irfft(2 * np.fft.rfft(narrow), truth.size)
 top = spectrogram(truth, RATE, "hann", 512, 384)[2].max()
 figure, axes = plt.subplots(1, 4, figsize=(16, 4), layout="constrained", sharey=True)
-signals = {"narrow band": empty, "widened": careful, "strength 0.5": predicted, "truth": truth}
+signals = {
+    "narrow band": empty,
+    "widened": careful,
+    "strength 0.5": predicted,
+    "truth": truth,
+}
 for axis, (title, signal) in zip(axes, signals.items(), strict=True):
     _, times, power = spectrogram(signal[: 3 * RATE], RATE, "hann", 512, 384)
     level = 10 * np.log10(power / top + 1e-9)
     shown = axis.imshow(
-        level, "magma", origin="lower", extent=(0, times[-1], 0, RATE / 2), aspect="auto", vmin=-80, vmax=0
+        level,
+        "magma",
+        origin="lower",
+        extent=(0, times[-1], 0, RATE / 2),
+        aspect="auto",
+        vmin=-80,
+        vmax=0,
     )
     distance = log_spectral_distance(truth, signal)
     axis.set_title(title if signal is truth else f"{title}: {distance:.1f} dB off")

@@ -12,24 +12,24 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
-import soundfile
+import readers_files
+from pages import agree
 from PIL import Image
-from voices import resampled, voice
 
 import coupledict
-from coupledict.audio import narrow_band
 from coupledict.learning import updates
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "gallery" not in page.relative_to(DOCS).parts)
-#: Pages with code for which somebody else's data, or a cluster, would be needed.
-NOT_RUN = {"cluster"}
+WITH_CODE = [page for page in PAGES if {"python", "console", "bash"} & {block.kind for block in pages.blocks(page)}]
 
 MODULES = (
     "coupledict",
     "coupledict.views",
+    "coupledict.model_selection",
     "coupledict.datasets",
     "coupledict.images",
     "coupledict.images.metrics",
@@ -89,50 +89,6 @@ MADE_BY_METHODS = {
 # Code on pages
 
 
-def code_blocks(page):
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
-
-
-def claimed(block):
-    """Return what the comments behind calls of print say, one entry a call that has a comment; None without one."""
-    lines = [re.match(r"\s*print\(.*?\)(?:  # (.*))?$", line) for line in block.splitlines()]
-    return [match[1] for match in lines if match]
-
-
-def given_names(page):
-    """Return the names that a page takes as given."""
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((60, 12)), np.arange(60) % 3
-    X += 3 * np.eye(12)[y]
-    if page == "recognition":
-        return {"X": X, "y": y, "X0": X[:, :6], "X1": X[:, 6:]}
-    if page == "audio":
-        recordings = [voice(seed, 2.5) for seed in range(3)]
-        soundfile.write("narrow.wav", narrow_band(recordings[0]), 8000)
-        recording = resampled(narrow_band(voice(9, 1.0)), 8000, 48_000)
-        return {"narrow": narrow_band(voice(9, 0.5)), "recording": recording, "recordings": recordings}
-    return {}
-
-
-NUMBER = re.compile(r"-?\d[\d,]*\.?\d*")
-
-
-def agree(said, printed):
-    """Tell whether what is printed ends what the comment says, numbers within two units of their last place."""
-    said_numbers, printed_numbers = NUMBER.findall(said.split(": ")[-1]), NUMBER.findall(printed)
-    if not printed_numbers:
-        return said.endswith(printed)
-    if len(said_numbers) != len(printed_numbers):
-        return False
-    if any(word not in re.findall(r"[A-Za-z_]+", said) for word in re.findall(r"[A-Za-z_]+", printed)):
-        return False
-    for claim, value in zip(said_numbers, printed_numbers, strict=True):
-        unit = 10.0 ** -len(claim.partition(".")[2]) if "." in claim else 0.0
-        if abs(float(claim.replace(",", "")) - float(value.replace(",", ""))) > 2.01 * unit:
-            return False
-    return True
-
-
 @pytest.mark.parametrize(
     ("said", "printed", "right"),
     [
@@ -152,24 +108,78 @@ def test_the_comparison_refuses_what_differs(said, printed, right):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if code_blocks(page)], ids=lambda page: str(page.relative_to(DOCS))
+    ("code", "fault"),
+    [
+        ("print(1 + 1)  # 2", None),
+        ("print(1 + 1)  # 3", "says '3'"),
+        ("print(1 + 1)", "shows nothing"),
+        ("print(1 + 1)\n# the sum: 2", None),
+        ("print(1 + 1)\n# of one and one\n# the sum: 2", None),
+        ("print(1 + 1)\n# the sum: 3", "says 'the sum: 3'"),
+        ("for n in range(2):\n    print(n)\n    # 0\n    # 1", None),
+        ("for n in range(2):\n    print(n)\n    # 0\n    # 2", "says '2'"),
+        ("for n in range(2):\n    print(n)\n    # 0", "shows ['0']"),
+        ("if False:\n    print(1)", "never prints"),
+    ],
 )
-def test_code_runs_as_printed(page, tmp_path, monkeypatch, capsys):
+def test_what_is_printed_is_shown(code, fault):
+    found = pages.run_python(pages.Block("python", code, 1, False), {}, "a block")
+    assert (found == []) if fault is None else (len(found) == 1 and fault in found[0])
+
+
+def test_blocks_are_found_with_what_is_said_before_them(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("With your\nown files:\n\n```bash\na\n```\n\n- x:\n\n  ```python\n  b\n  ```\n")
+    assert pages.blocks(page) == [("bash", "a\n", 5, True), ("python", "b\n", 11, False)]
+
+
+def test_commands_must_print_what_is_shown(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    block = pages.Block("console", "$ echo one 1.00 s\n{}\n$ echo two \\\n  three\n", 1, False)
+    for shown, right in {"one 1.01 s": True, "one ... s": True, "one 2.00 s": False, "... a": False}.items():
+        found = pages.run_shell(block._replace(text=block.text.format(shown)), "a page")
+        assert (found == []) is right
+    assert len(pages.run_shell(block._replace(text="$ false\n"), "a page")) == 1
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(DOCS)))
+def test_pages_run_as_printed(page, tmp_path, monkeypatch):
+    """Every block of code and every command, in order, in an empty folder, with what the reader is told to bring."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(updates, "UPDATES", dict(updates.UPDATES))  # a page adds one
-    names = {"__name__": "__page__", **given_names(page.stem)}
-    for number, block in enumerate(code_blocks(page)):
-        code = compile(block, f"{page.name}, block {number}", "exec")
-        if page.stem in NOT_RUN:
-            continue
-        exec(code, names)
-        printed = capsys.readouterr().out.splitlines()
-        said = claimed(block)
-        if any(said):
-            comments = [said[0]] * len(printed) if len(said) == 1 else said
-            assert len(comments) == len(printed)
-            for comment, line in zip(comments, printed, strict=True):
-                assert comment is None or agree(comment, line), f"{page.name} says {comment!r}, got {line!r}"
+    bring = own_cluster(tmp_path, monkeypatch) if page.stem == "cluster" else readers_files.bring
+    assert pages.run(page, {"__name__": "__page__"}, bring) == []
+
+
+def own_cluster(folder, monkeypatch):
+    """Return what brings the cluster of the page: two threads, stores in `folder`; other clusters are only compiled."""
+    import dask
+    import distributed
+    import zarr
+
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((4_000, 16)).cumsum(axis=1)
+    for name, view in {"sharp": rows, "blurred": (rows + np.roll(rows, 1, axis=1)) / 2}.items():
+        zarr.create_array(str(folder / f"{name}.zarr"), data=view, chunks=(1_000, 16))
+    clients = []
+
+    class Own(distributed.Client):
+        def __init__(self, address):
+            super().__init__(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0")
+            clients.append(self)
+
+    monkeypatch.setattr(distributed, "Client", Own)
+    monkeypatch.setitem(dask.config.config, "coupledict", {})  # the page sets a time-out, for good
+
+    def bring(block):
+        if "Cluster(" in block.text:
+            compile(block.text, "a cluster of others", "exec")
+            for client in clients:
+                client.close()
+            return block._replace(text="")
+        return block._replace(text=block.text.replace("/shared", str(folder)))
+
+    return bring
 
 
 def test_spams_side_of_the_translation_gives_the_same():

@@ -1,59 +1,68 @@
-"""The examples in README run as printed, and print what they say."""
+"""README runs from top to bottom, as printed, and prints what it says; its commands are commands that there are."""
 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import tomllib
 from pathlib import Path
 
-import numpy as np
+import pages
 import pytest
+import readers_files
 import typer
 
 import coupledict.cli
 
-README = Path(__file__).parents[1] / "README.md"
-EXAMPLES_OF_README = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted(page for page in (ROOT / "docs").rglob("*.md") if "gallery" not in page.parts)]
+COMMANDS = sorted({
+    command
+    for page in PAGES
+    for block in pages.blocks(page)
+    if block.kind in ("console", "bash")
+    for command, _ in pages.commands(block)
+})  # fmt: skip
+OURS = [command.split() for command in COMMANDS if command.startswith("coupledict ")]
 
 
-def test_the_example_runs_as_printed():
-    example = EXAMPLES_OF_README[0]
-    done = subprocess.run([sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    claimed = float(re.findall(r"five atoms explain: ([0-9.]+)", example)[0])
-    assert abs(float(done.stdout) - claimed) < 0.01
+def test_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__page__"}
+    assert pages.run(README, names, readers_files.bring) == []
+    assert names["fused"].shape == (80, 100, 3)
+    assert names["large"].shape == (240, 300, 3)
+    assert (tmp_path / "predicted.npy").exists()
 
 
-def test_the_lines_for_images_run_as_printed():
-    rng = np.random.default_rng(0)
-    names = {name: rng.integers(0, 256, (40, 50, 3), dtype=np.uint8) for name in ("near", "far", "small")}
-    assert len(EXAMPLES_OF_README) == 3
-    exec(EXAMPLES_OF_README[1], names)
-    assert names["fused"].shape == (40, 50, 3)
-    assert names["large"].shape == (120, 150, 3)
+def test_nothing_is_printed_as_code_that_is_not_run():
+    """Commands in a paragraph of four blanks would be left out: they are fenced."""
+    assert [
+        line for page in PAGES for line in page.read_text().splitlines() if line.startswith("    coupledict ")
+    ] == []
 
 
-def test_the_lines_for_recognition_run_as_printed(capsys):
-    exec(EXAMPLES_OF_README[2], {})
-    claimed = [float(number) for number in re.findall(r"# .*: ([0-9.]+)\n", EXAMPLES_OF_README[2])]
-    assert len(claimed) == 2
-    np.testing.assert_allclose([float(line) for line in capsys.readouterr().out.split()], claimed, atol=0.02)
-
-
-COMMANDS = [
-    line.split("#")[0].removeprefix("$ ").split()
-    for page in (README, README.parent / "docs" / "guide" / "command_line.md")
-    for line in map(str.strip, page.read_text().splitlines())
-    if re.match(r"(\$ )?coupledict [a-z]+ ", line) and "opens a page" not in line
-]
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", OURS, ids=" ".join)
 def test_commands_can_be_given_as_printed(words):
+    """Also those that are not run here, because they take long or wait for a browser."""
     commands = typer.main.get_command(coupledict.cli._app.app).commands
-    commands[words[1]].make_context(words[1], words[2:])  # raises for what it does not know; runs nothing
+    given = [word.strip('"') for word in words[2:]]
+    if words[1] in commands:
+        commands[words[1]].make_context(words[1], given)  # raises for what it does not know; runs nothing
+    else:
+        assert words[1].startswith("--")
 
 
 def test_there_are_commands():
-    assert {words[1] for words in COMMANDS} >= {"fuse", "upscale", "widen", "learn", "predict", "show", "encode"}
+    found = {words[1] for words in OURS}
+    assert found >= {"fuse", "upscale", "fill", "stain", "widen", "learn", "predict", "show", "encode", "serve"}
+
+
+def test_targets_and_extras_are_those_that_there_are():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = {command.split()[1] for command in COMMANDS if command.startswith("make ")}
+    text = "".join(page.read_text() for page in PAGES)
+    asked = {extra for found in re.findall(r"(?:coupledict|\.)\[([a-z,]+)\]\"", text) for extra in found.split(",")}
+    assert {"demo", "test"} <= named <= targets
+    assert {"all", "images", "audio", "dask"} <= asked <= set(extras)
