@@ -34,29 +34,56 @@ def worths(unit: Matrix, residual: Vector, chosen: list[int], pursuit: str) -> V
     return np.where(usable, np.maximum(worth, 0), 0)
 
 
+def pursue_positive(
+    xs: Sequence[Vector],
+    units: Sequence[Matrix],
+    limit: int,
+    tol: float | None = None,
+    pursuit: str = "omp",
+    nothing: float = 1e-24,
+) -> tuple[list[int], list[Vector], bool]:
+    """Return the atoms of one sample, their coefficients for each of the views that share them, and whether any left.
+
+    Where an atom leaves, which others are there when the next one is chosen is a matter of the method. A residual of at
+    most `nothing`, as a share of the squared norm, is none.
+    """
+    energy = sum(float(x @ x) for x in xs)
+    noise = twins.noise_share(sum(x.size for x in xs)) * np.sqrt(energy)
+    enough = max(nothing * energy, -1 if tol is None else tol)
+    chosen: list[int] = []
+    found = [np.zeros(0) for _ in xs]
+    residuals, any_left = list(xs), False
+    for _ in range(50 * (limit + 16)):
+        if len(chosen) >= limit or sum(float(r @ r) for r in residuals) <= enough:
+            break
+        if pursuit == "ols":
+            worth = worths(units[0], residuals[0], chosen, pursuit)
+        else:
+            worth = np.sqrt(sum(np.maximum(unit @ r, 0) ** 2 for unit, r in zip(units, residuals, strict=True)))
+            worth[chosen] = 0
+        best = int(np.argmax(worth))
+        heard = sum(max(unit[best] @ r, 0) ** 2 for unit, r in zip(units, residuals, strict=True))
+        if worth[best] == 0 or heard <= noise**2:
+            break
+        taken = [*chosen, best]
+        found = [solve(unit[taken], x) for unit, x in zip(units, xs, strict=True)]
+        used = np.any([c > 0 for c in found], axis=0)
+        chosen, found = [k for k, u in zip(taken, used, strict=True) if u], [c[used] for c in found]
+        residuals = [x - c @ unit[chosen] for x, c, unit in zip(xs, found, units, strict=True)]
+        any_left |= not used.all()
+        if not used[-1]:
+            break
+    return chosen, found, any_left
+
+
 def encode_positive(problem: Problem) -> Matrix:
     """Codes of a non-negative pursuit."""
     unit, norms = twins.unit_atoms(problem.atoms)
     codes = np.zeros((len(problem.signals), len(unit)))
+    nothing = twins.nothing_left(problem.dtype)
     for code, x in zip(codes, problem.signals, strict=True):
-        noise = twins.noise_share(x.size) * float(np.linalg.norm(x))
-        enough = max(twins.nothing_left(problem.dtype) * x @ x, -1 if problem.tol is None else problem.tol)
-        chosen: list[int] = []
-        coefficients, residual = np.zeros(0), x
-        for _ in range(50 * (problem.limit + 16)):
-            if len(chosen) >= problem.limit or residual @ residual <= enough:
-                break
-            worth = worths(unit, residual, chosen, problem.pursuit)
-            best = int(np.argmax(worth))
-            if unit[best] @ residual <= noise or worth[best] == 0:
-                break
-            found = solve(unit[[*chosen, best]], x)
-            if found[-1] == 0:
-                break
-            chosen = [k for k, c in zip([*chosen, best], found, strict=True) if c > 0]
-            coefficients = found[found > 0]
-            residual = x - coefficients @ unit[chosen]
-        code[chosen] = coefficients / norms[chosen]
+        chosen, (found,), _ = pursue_positive([x], [unit], problem.limit, problem.tol, problem.pursuit, nothing)
+        code[chosen] = found / norms[chosen]
     return codes
 
 
@@ -119,27 +146,7 @@ def encode_positive_support(
     codes = [np.zeros((len(Xs[0]), len(unit))) for unit in units]
     for i in range(len(Xs[0])):
         xs = [np.asarray(X[i], float) * s for X, s in zip(Xs, scales, strict=True)]
-        energy = sum(float(x @ x) for x in xs)
-        noise = twins.noise_share(sum(x.size for x in xs)) * np.sqrt(energy)
-        enough = max(1e-24 * energy, -1 if tol is None else tol)
-        chosen: list[int] = []
-        found = [np.zeros(0) for _ in xs]
-        residuals = list(xs)
-        for _ in range(50 * (limit + 16)):
-            if len(chosen) >= limit or sum(float(r @ r) for r in residuals) <= enough:
-                break
-            worth = sum(np.maximum(unit @ r, 0) ** 2 for unit, r in zip(units, residuals, strict=True))
-            worth[chosen] = 0
-            best = int(np.argmax(worth))
-            if worth[best] <= noise**2:
-                break
-            taken = [*chosen, best]
-            found = [solve(unit[taken], x) for unit, x in zip(units, xs, strict=True)]
-            used = np.any([c > 0 for c in found], axis=0)
-            chosen, found = [k for k, u in zip(taken, used, strict=True) if u], [c[used] for c in found]
-            residuals = [x - c @ unit[chosen] for x, c, unit in zip(xs, found, units, strict=True)]
-            if not used[-1]:
-                break
+        chosen, found, _ = pursue_positive(xs, units, limit, tol)
         for code, c, (_, norms) in zip(codes, found, pairs, strict=True):
             code[i, chosen] = c / np.where(norms[chosen] > 0, norms[chosen], 1)
     return codes
