@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import fuzz_coding
-import fuzz_constrained
 import fuzz_learning
 import kills
 import numpy as np
@@ -31,38 +30,41 @@ def test_codes_of_awkward_problems():
 
 
 def test_fits_on_awkward_samples():
-    assert fuzz_learning.run(60, seed=1)["cases"] == 60
+    figures = fuzz_learning.run(60, seed=1)
+    assert figures["cases"] == 60
+    assert min(figures["lasso"], figures["incomplete"], figures["not negative"]) >= 5
 
 
-def test_codes_with_constraints_over_coherent_atoms():
-    figures = fuzz_constrained.run(90, seed=1)
-    assert figures["judged samples"] > 500
-    assert figures["nonzeros"] > 3000
+def filled_anew(learner, Xs, found):
+    return [whole + 1 for whole in found]
 
 
-def shrink(codes):
-    return codes * codes.dtype.type(0.99)
+def beyond_numbers(learner, Xs, found):
+    return [whole * np.inf for whole in found]
 
 
-def grow(codes):
-    return codes * codes.dtype.type(9)
-
-
-@pytest.mark.parametrize(
-    ("fault", "sentence"), [(shrink, "is left that need not be"), (grow, "worse than that of no code|exceeds"),
-                            (np.negative, "negative")],
-)  # fmt: skip
-def test_wrong_codes_with_constraints_are_noticed(monkeypatch, fault, sentence):
+@pytest.mark.parametrize("fault", [filled_anew, beyond_numbers])
+def test_wrong_imputation_is_noticed(rng, monkeypatch, fault):
+    X = rng.standard_normal((30, 5))
+    X[::3, 1] = np.nan
+    settings = {"missing": "nan", "coupling": "code", "n_nonzero_coefs": 2, "max_iter": 2, "pursuit": "omp",
+                "positive_code": False, "positive_dict": False, "update": "statistics"}  # fmt: skip
+    task = fuzz_learning.Task([X], 6, settings, ())
+    fuzz_learning.check(task, Counter())
+    impute = fuzz_learning.CoupledDictionaryLearning.impute
     monkeypatch.setattr(
-        fuzz_constrained, "sparse_encode", lambda *arrays, **options: fault(sparse_encode(*arrays, **options))
+        fuzz_learning.CoupledDictionaryLearning, "impute", lambda self, Xs: fault(self, Xs, impute(self, Xs))
     )
-    with pytest.raises(AssertionError, match=sentence):
-        fuzz_constrained.run(60, seed=1)
+    with pytest.raises(AssertionError, match=r"known entry was changed|not a number"):
+        fuzz_learning.check(task, Counter())
 
 
 @pytest.fixture
 def problem(rng):
-    options = {"n_nonzero_coefs": 3, "tol": None, "pursuit": "omp", "view_weights": None, "n_jobs": 2}
+    options = {
+        "n_nonzero_coefs": 3, "tol": None, "alpha": None, "pursuit": "omp", "positive_code": False, "missing": "error",
+        "view_weights": None, "n_jobs": 2,
+    }  # fmt: skip
     return fuzz_coding.Problem([rng.standard_normal((5, 4))], [rng.standard_normal((9, 4))], options, ())
 
 
@@ -114,6 +116,34 @@ def test_wrong_codes_are_noticed(problem, monkeypatch, fault):
         fuzz_coding.check(problem, Counter())
 
 
+def some_missing(problem):
+    problem.Xs[0][:, ::2] = np.nan
+    problem.options["missing"] = "nan"
+
+
+def with_penalty(problem):
+    problem.options |= {"pursuit": "lasso", "n_nonzero_coefs": None, "alpha": 0.1}
+
+
+def of_one_sign(problem):
+    problem.options["positive_code"] = True
+
+
+def with_own_coefficients(problem):
+    problem.Xs, problem.Ds, problem.support = problem.Xs * 2, problem.Ds * 2, True
+
+
+@pytest.mark.parametrize("change", [some_missing, with_penalty, of_one_sign, with_own_coefficients])
+@pytest.mark.parametrize("fault", [worse, not_a_number])
+def test_wrong_codes_of_other_coders_are_noticed(problem, monkeypatch, change, fault):
+    change(problem)
+    fuzz_coding.check(problem, Counter())
+    encode = fuzz_coding.encode
+    monkeypatch.setattr(fuzz_coding, "encode", lambda *given: [fault(part) for part in encode(*given)])
+    with pytest.raises(AssertionError, match=r"larger than its sample|negative|not a number"):
+        fuzz_coding.check(problem, Counter())
+
+
 def test_a_refusal_without_need_is_noticed(problem, monkeypatch):
     def refuse(*arrays, **options):
         raise ValueError("no")
@@ -161,6 +191,12 @@ def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
     assert "Not all passed" in capsys.readouterr().out
 
 
+def test_codes_are_fuzzed_as_often_as_is_promised():
+    counts = [proof.count for proof in runner.PROOFS if proof.script in ("fuzz_coding", "fuzz_coherent")]
+    assert sum(counts) == 200_000
+    assert len({(proof.script, proof.seed) for proof in runner.PROOFS}) == len(runner.PROOFS)
+
+
 def test_every_proof_is_a_script_of_its_own():
     for proof in runner.PROOFS:
         assert "main(run, " in (TORTURE / f"{proof.script}.py").read_text()
@@ -198,6 +234,6 @@ def test_what_is_left_behind_is_noticed():
 def test_interrupts_at_random_moments():
     # How soon is for `make torture`, on a machine that does nothing else.
     heard_in_the_end = "interrupts.PROMISED_SECONDS = interrupts.PATIENCE_SECONDS"
-    done = in_a_process(f"import interrupts, json; {heard_in_the_end}; print(json.dumps(interrupts.run(20, 1)))")
+    done = in_a_process(f"import interrupts, json; {heard_in_the_end}; print(json.dumps(interrupts.run(27, 1)))")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["troubles"] == []

@@ -1,6 +1,8 @@
 """Fits on awkward samples: finite atoms of norm at most 1, codes and predictions that are numbers, any update and rule.
 
-The samples come from the same factory as in fuzz_coding.py; hypothesis draws the learner's settings with them.
+The samples come from the same factory as in fuzz_coding.py, some with missing entries and views; hypothesis draws the
+learner's settings with them. No error of a learner is larger than its samples, nothing is negative where it must not
+be, and what fills in missing entries leaves the known ones as they are.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ POWERS = {
     np.float64: st.one_of(st.just(0), st.integers(-1045, 1015)),
 }
 VIEW_LAYOUTS = st.sampled_from(LAYOUTS)
+GAPS = st.sampled_from([0.0, 0.0, 0.1, 0.5, 0.9])  # shares of entries that are missing
+PENALTIES = st.floats(-4.0, 0.3)  # powers of ten, relative to the mean norm of samples
 SETTINGS = st.fixed_dictionaries(
     {
         "n_nonzero_coefs": st.integers(1, 5),
@@ -37,7 +41,8 @@ SETTINGS = st.fixed_dictionaries(
         "init": st.sampled_from(["auto", "samples", "random"]),
         "unused_atoms": st.sampled_from(["keep", "mean", "worst", "late"]),
         "normalize": st.sampled_from(["views", "joint"]),
-        "pursuit": st.sampled_from(["omp", "ols"]),
+        "pursuit": st.sampled_from(["omp", "ols", "lasso"]),
+        "positive_code": st.sampled_from([False, False, True]),
         "coupling": st.sampled_from(["code", "code", "code", "support"]),
         "constant_atom": st.booleans(),
         "positive_dict": st.booleans(),
@@ -47,10 +52,20 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-def agreeing(settings: dict[str, Any]) -> dict[str, Any]:
+def agreeing(settings: dict[str, Any], incomplete: bool, alpha: float) -> dict[str, Any]:
     """Return settings of which none rules out another."""
+    if incomplete:
+        settings |= {"missing": "nan", "coupling": "code"}
     if settings["coupling"] == "support":
         settings |= {"pursuit": "omp"}
+    if settings["pursuit"] == "lasso" and not np.finfo(float).tiny <= alpha < np.inf:
+        settings |= {"pursuit": "omp"}
+    if settings["pursuit"] == "lasso":
+        settings |= {"coupling": "code", "n_nonzero_coefs": None, "alpha": alpha, "schedule": "auto"}
+        if settings["update"] in ("sequential", "ksvd"):
+            settings |= {"update": "statistics"}
+    if settings["positive_code"] and settings["update"] == "ksvd":
+        settings |= {"update": "sequential"}
     if settings["unused_atoms"] == "mean" and settings["update"] in ("statistics", "mod"):
         settings |= {"unused_atoms": "worst"}
     if settings["update"] in ("ksvd", "mod"):
@@ -79,39 +94,51 @@ def tasks(draw: Any) -> Task:
     n, about_atoms, about_samples = draw(SAMPLE_COUNTS), draw(ATOM_KINDS), draw(SAMPLE_KINDS)
     dtype, layout = draw(WORK_DTYPES), draw(VIEW_LAYOUTS)
     power = draw(POWERS[dtype])
-    Xs = []
+    Xs, share = [], draw(GAPS)
     for _ in range(draw(VIEW_COUNTS)):
         X = make_samples(rng, about_samples, n, make_atoms(rng, about_atoms, 12, draw(WIDTHS)))
+        X[rng.random(X.shape) < share] = np.nan
+        X[rng.random(n) < share / 2] = np.nan
         Xs.append(lay_out(fit_range(np.ldexp(X, power), dtype), layout))
-    return Task(
-        Xs, draw(ATOM_COUNTS), agreeing(draw(SETTINGS)), (about_atoms, about_samples, np.dtype(dtype).name, layout)
-    )
+    incomplete = any(np.isnan(X).any() for X in Xs)
+    size = float(np.sqrt(sum(np.nansum(np.square(X.astype(np.longdouble))) for X in Xs) / n))
+    settings = agreeing(draw(SETTINGS), incomplete, 10 ** draw(PENALTIES) * size)
+    words = (about_atoms, about_samples, np.dtype(dtype).name, layout)
+    return Task(Xs, draw(ATOM_COUNTS), settings, words)
 
 
 def check(task: Task, seen: Counter[str]) -> None:
     """Fit, and hold the learner against what is promised."""
-    kept = [X.copy() for X in task.Xs]
+    Xs, settings, kept = task.Xs, task.settings, [X.copy() for X in task.Xs]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        learner = CoupledDictionaryLearning(task.n_components, **task.settings).fit(task.Xs)
-        codes = learner.transform(task.Xs)
-        together = len(task.Xs) > 1 and task.settings["coupling"] == "code"
-        prediction = learner.predict(task.Xs, view=0) if together else task.Xs[0]
-        score = learner.score(task.Xs)
+        learner = CoupledDictionaryLearning(task.n_components, **settings).fit(Xs)
+        codes = learner.transform(Xs)
+        prediction = learner.predict(Xs, view=0) if len(Xs) > 1 and settings["coupling"] == "code" else kept[0] * 0
+        filled = learner.impute(Xs) if "missing" in settings else []
+        score = learner.score(Xs)
     allowed = (ConvergenceWarning, UserWarning)
     assert all(issubclass(w.category, allowed) for w in caught), [f"{w.category}: {w.message}" for w in caught]
-    for X, before, D in zip(task.Xs, kept, learner.components_, strict=True):
-        assert np.array_equal(X, before), "the samples were changed"
+    for X, before, D in zip(Xs, kept, learner.components_, strict=True):
+        assert np.array_equal(X, before, equal_nan=True), "the samples were changed"
         assert D.dtype == X.dtype.newbyteorder("=")
         assert np.isfinite(D).all(), "an atom is not a number"
-        assert not task.settings["positive_dict"] or D.min() >= 0, "an atom is negative"
+        assert not settings["positive_dict"] or D.min() >= 0, "an atom is negative"
         assert np.linalg.norm(D.astype(float), axis=1).max() <= 1 + 1e-5
     for part in codes if isinstance(codes, list) else [codes]:
         assert np.isfinite(part.data).all(), "a code is not a number"
-    assert np.isfinite(prediction).all(), "a prediction is not a number"
+        assert not settings["positive_code"] or part.data.min(initial=0) >= 0, "a code is negative"
+    assert np.isfinite(prediction[~np.isnan(prediction)]).all(), "a prediction is not a number"
+    for whole, X in zip(filled, kept, strict=False):
+        known = ~np.isnan(X)
+        assert np.isfinite(whole).all(), "what is filled in is not a number"
+        assert np.array_equal(whole[known], X[known]), "a known entry was changed"
     assert np.isfinite(score)
-    assert score <= 1 + 1e-6
-    seen.update((*task.words, task.settings["update"], task.settings["coupling"]))
+    assert -1e-5 <= score <= 1 + 1e-6, f"a score of {score}: codes explain less than none"
+    costs = [record["objective"] for record in learner.history_]
+    assert min(costs) >= 0 and not np.isnan(costs).any(), "an objective is no number, or negative"
+    seen.update((*task.words, settings["update"], settings["coupling"], settings["pursuit"]))
+    seen.update([*(["incomplete"] if filled else []), *(["not negative"] if settings["positive_code"] else [])])
 
 
 def run(count: int, seed: int) -> Figures:

@@ -183,7 +183,7 @@ def tasks(seed: int) -> dict[str, Callable[[], Work]]:
 
     from coupledict.audio import BandwidthExtension
     from coupledict.classification import CoupledClassifier
-    from coupledict.images import MultiFocusFusion, SuperResolution
+    from coupledict.images import Inpainting, MultiFocusFusion, StainSeparator, SuperResolution
     from coupledict.matching import CrossModalMatcher
 
     rng = np.random.default_rng(seed)
@@ -196,7 +196,14 @@ def tasks(seed: int) -> dict[str, Callable[[], Work]]:
     classifier = CoupledClassifier(n_jobs=1, random_state=0)
     matcher = CrossModalMatcher(n_dictionaries=2, n_jobs=2, random_state=0)
     enlarger = SuperResolution(2, n_components=64, max_samples=20_000, random_state=0)
+    holes = rng.random((120, 120)) < 0.3
+    filler = Inpainting(64, n_rounds=3, max_samples=2000, max_iter=3, n_jobs=2, random_state=0)
+    densities = rng.exponential(0.6, (300, 300, 2))
+    tissue = np.rint(255 * np.exp(-densities @ [[0.65, 0.70, 0.29], [0.21, 0.95, 0.22]])).astype(np.uint8)
+    separator = StainSeparator(n_jobs=2)
     return {
+        "fill": repeating(lambda: filler.fill(picture[:120, :120], holes)),
+        "stain": repeating(lambda: separator.fit(tissue).normalize(tissue)),
         "fuse": repeating(lambda: MultiFocusFusion(n_jobs=2).fuse([picture, picture[::-1]]).image),
         "upscale": repeating(lambda: larger.upscale(picture)),
         "extend": repeating(lambda: wider.extend(sound)),
@@ -220,6 +227,7 @@ def cases(seed: int, folder: Path) -> dict[str, Callable[[], Work]]:
     def single(**parameters: Any) -> Any:
         return DictionaryLearning(60, **({"n_nonzero_coefs": 4, "max_iter": 6, "random_state": 0} | parameters))
 
+    gaps = [np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X) for X in Xs]
     kept, codes, models = (folder / name for name in ("checkpoints", "codes", "models"))
     for own in (kept, codes, models):
         own.mkdir()
@@ -232,7 +240,7 @@ def cases(seed: int, folder: Path) -> dict[str, Callable[[], Work]]:
             place.unlink()
         assert not list(kept.iterdir()), "a temporary file was left behind"
 
-    fitted = coupled(n_jobs=2).fit(Xs)
+    fitted, masked = coupled(n_jobs=2).fit(Xs), coupled(missing="nan", max_iter=3).fit(gaps)
     chunks = [[X[i : i + 1500] for X in Xs] for i in range(0, 6000, 1500)]
     return {
         "encode": repeating(lambda: sparse_encode(Xs[0], D, n_nonzero_coefs=12)),
@@ -241,6 +249,11 @@ def cases(seed: int, folder: Path) -> dict[str, Callable[[], Work]]:
         "fit, n_jobs=2": fitting(lambda **given: coupled(n_jobs=2, **given), Xs),
         "fit, support": fitting(lambda **given: coupled(coupling="support", max_iter=6, **given), Xs),
         "fit, sequential": fitting(lambda **given: coupled(update="sequential", max_iter=6, **given), Xs),
+        "fit, lasso": fitting(
+            lambda **given: coupled(pursuit="lasso", n_nonzero_coefs=None, alpha=2.0, max_iter=6, **given), Xs
+        ),
+        "fit, missing entries": fitting(lambda **given: coupled(missing="nan", max_iter=6, **given), gaps),
+        "impute": repeating(lambda: masked.impute(gaps)),
         "fit, chunks": fitting(lambda **given: coupled(n_jobs=2, **given), chunks),
         "fit, K-SVD": fitting(lambda **given: single(update="ksvd", **given), Xs[0]),
         "fit, MOD": fitting(lambda **given: single(update="mod", **given), Xs[0]),
