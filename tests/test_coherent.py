@@ -84,6 +84,19 @@ def test_near_duplicates_of_float64_are_told_apart(rng):
     assert np.linalg.norm(X - codes @ atoms) < 1e-5
 
 
+@pytest.mark.parametrize("n_features", [3, 4])
+def test_of_atoms_that_fall_alike_ols_takes_that_with_most_left(rng, level, n_features):
+    """In its last direction a sample is explained by any atom; one that hardly has it would need a huge coefficient."""
+    worst = []
+    for _ in range(6):
+        atoms = make_atoms(rng, "cosines", 60, n_features).astype(np.float32)
+        X = rng.standard_normal((200, n_features)).astype(np.float32)
+        codes = sparse_encode(X, atoms, n_nonzero_coefs=n_features, pursuit="ols").toarray().astype(float)
+        worst.append(np.max(np.linalg.norm(X - codes @ atoms, axis=1) / np.linalg.norm(X, axis=1)))
+    assert max(worst) < 0.01
+    assert np.median(worst) < 1e-3
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_views_with_coefficients_of_their_own(rng, dtype):
     """Simultaneous OMP, one view coherent and the other not."""

@@ -107,6 +107,21 @@ index_t slow_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, cons
     return best;
 }
 
+// Of the atoms whose fall cannot be told from that of atom k, the one that has most left: its coefficient is the
+// smallest, and loses least when it is rounded. Where a single direction is left to explain, all atoms fall alike.
+// `Positive` leaves out atoms that would get a negative coefficient.
+template <bool Positive, class T>
+index_t steadiest_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, index_t k) {
+    const double ak = static_cast<double>(a[k]);
+    double most = static_cast<double>(norms[k]);
+    const double least = ak * ak / most * (1 - kFallError / most);
+    for (index_t j = 0; j < d.n_atoms; ++j) {
+        const double aj = static_cast<double>(a[j]), left = static_cast<double>(norms[j]);
+        if (left > most && aj * aj >= least * left && !(Positive && aj <= 0) && !s.is_closed(j)) most = left, k = j;
+    }
+    return k;
+}
+
 // The state of one signal while it is coded.
 template <class T, class Choice>
 struct Coding {
@@ -185,6 +200,8 @@ struct Coding {
             if (k < 0 || support->is_closed(k) || !heard(k) ||
                 (norms && norms[k] <= static_cast<T>(Choice::kLeastNorm)))
                 k = slow_choice(d, *support, a, norms, Choice::kLeastNorm);
+            else if (norms)
+                k = steadiest_choice<false>(d, *support, a, norms, k);
             if (k < 0 || !heard(k)) break;
             const T left = signal.project(d, k, support->next_row());
             if (left > static_cast<T>(kDependentPivot)) {

@@ -249,6 +249,8 @@ class ConstrainedEncoder {
             const double score = set_.chosen().is_closed(k) ? 0 : Choice::score(now(k), extra(k));
             if (score > top) top = score, best = k;
         }
+        if constexpr (Choice::kNeedsNorms)
+            if (best >= 0) return steadiest_choice<true>(d_, set_.chosen(), a_now_, extra_, best);
         return best;
     }
 

@@ -31,6 +31,10 @@ constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
 constexpr double kCleanPivot = 0.1;
 // For the careful method, an atom with less than this left depends on the chosen ones. tests/twins.py has the same.
 constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
+// OLS by the careful method: times 1 over the remaining squared norm of an atom, the relative error of the fall of the
+// squared residual. It is 64 epsilon, for rounding, and the square of that of float32, to which coefficients may be
+// rounded.
+constexpr double kFallError = 0x1p-46;
 // Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which a signal is
 // doubtful: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
 template <class T>
