@@ -133,12 +133,24 @@ def check(task: Task, seen: Counter[str]) -> None:
         known = ~np.isnan(X)
         assert np.isfinite(whole).all(), "what is filled in is not a number"
         assert np.array_equal(whole[known], X[known]), "a known entry was changed"
+    if filled and len(Xs) == 1 and len(Xs[0]) < 20:  # fewer samples than means and covariances are made from
+        _check_filled(filled[0], kept[0], codes, learner.components_[0])
     assert np.isfinite(score)
     assert -1e-5 <= score <= 1 + 1e-6, f"a score of {score}: codes explain less than none"
     costs = [record["objective"] for record in learner.history_]
     assert min(costs) >= 0 and not np.isnan(costs).any(), "an objective is no number, or negative"
     seen.update((*task.words, settings["update"], settings["coupling"], settings["pursuit"]))
     seen.update([*(["incomplete"] if filled else []), *(["not negative"] if settings["positive_code"] else [])])
+
+
+def _check_filled(whole: Any, X: Any, codes: Any, D: Any) -> None:
+    """Raise unless missing entries are what the codes say."""
+    sizes = np.abs(codes).toarray().astype(np.longdouble) @ np.abs(D).astype(np.longdouble)
+    told = codes.toarray().astype(np.longdouble) @ D.astype(np.longdouble)
+    limits = np.finfo(D.dtype)
+    slack = 64 * float(limits.eps) * sizes + len(D) * np.longdouble(limits.smallest_subnormal)
+    missing = np.isnan(X)
+    assert np.all((np.abs(whole - told) <= slack)[missing]), "a missing entry is not what the codes say"
 
 
 def run(count: int, seed: int) -> Figures:
