@@ -75,16 +75,20 @@ foreign: $(VENV)/.dev
 LOWEST := $(VENV)-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
 LOWEST_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,cli cli_audio cli_images cli_show audio_files image_files \
-	image_metadata image_raw hostile_media plotting drawing serve serve_guard distributed model_io code_files saving \
-	learner_input named_views sparse_coder sparse_encode dictionary_learning floors))
+	image_metadata image_raw hostile_media plotting drawing distributed model_io code_files saving learner_input \
+	named_views sparse_coder sparse_encode dictionary_learning floors)) \
+	$(filter-out %_browser.py,$(wildcard tests/test_serve*.py))
 
-$(LOWEST)/.built: $(SOURCES) tools/lowest.py
+$(LOWEST)/.needs: pyproject.toml constraints.txt tools/lowest.py
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST_PIP) -c constraints.txt packaging
 	$(LOWEST)/bin/python tools/lowest.py $(LOWEST)
 	@$(LOWEST_PIP) -r $(LOWEST)/lowest.txt -c $(LOWEST)/others.txt cmake ninja pytest pytest-timeout pytest-xdist \
 		hypothesis playwright psutil pandas polars h5py
+	@touch $@
+
+$(LOWEST)/.built: $(LOWEST)/.needs $(SOURCES)
 	@$(LOWEST_PIP) --no-build-isolation --no-deps -C build-dir=build/lowest --editable .
 	@touch $@
 
