@@ -6,32 +6,44 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing bench-scaling \
-	bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread arm torture package audit docs lock clean
+.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing \
+	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread arm torture package audit docs \
+	lock clean
+
+define HELP
+The first hour
+  make demo               predict a sharp picture from a blurred one; the paper's experiments in short (output/demo)
+  make test               run the tests
+  make docs               build the documentation, gallery included (output/docs)
+  make clean              remove the virtual environments and everything that was built
+
+Checks
+  make lint               style, types, and that rooms import only from rooms below
+  make format             rewrite files in the project's style
+  make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
+  make lowest             test the lowest versions of dependencies that pyproject.toml allows
+  make sanitize           the kernels under AddressSanitizer, UBSan and ThreadSanitizer
+  make arm                cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian
+  make torture            prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour
+
+Measuring (output/benchmarks)
+  make bench              the coder beside scikit-learn, SPAMS and dictlearn
+  make bench-learning     the same for the learners; takes an hour or more
+  make bench-large        coding and learning with up to 65,536 atoms; takes hours, and gigabytes of memory
+  make bench-images       fusion, super-resolution and inpainting beside their rivals
+  make bench-recognition  classification, matching and speech beside their rivals
+  make bench-missing      missing entries and views: coding, learning, prediction, imputation, recognition
+  make bench-nonnegative  the lasso, non-negative codes and atoms: coding, learning, stains, unmixing
+  make bench-scaling      time and memory as samples and workers grow; needs 4 GB of disk
+
+Releasing
+  make package            sdist and wheel, twice, to the same bytes; the wheel is used in a bare environment
+  make audit              look for known vulnerabilities in what is pinned; needs a network
+  make lock               pin the newest versions of all development dependencies (constraints.txt)
+endef
 
 help:
-	@echo "make demo      predict a sharp picture from a blurred one, run the paper's experiments in short (output/demo)"
-	@echo "make test      run the tests"
-	@echo "make foreign   run scikit-learn's own tests of sparse coding and dictionary learning against coupledict"
-	@echo "make lowest    test the lowest versions of dependencies that pyproject.toml allows"
-	@echo "make lint      check style, types and that rooms import only from rooms below"
-	@echo "make format    rewrite files in the project's style"
-	@echo "make bench     measure the coder against scikit-learn, SPAMS and dictlearn (output/benchmarks)"
-	@echo "make bench-learning   the same for the learners; takes an hour or more"
-	@echo "make bench-large      coding and learning with up to 65,536 atoms; takes hours, and gigabytes of memory"
-	@echo "make bench-images     fusion, super-resolution and inpainting beside their rivals"
-	@echo "make bench-recognition   classification, matching and speech beside their rivals"
-	@echo "make bench-missing    missing entries and views: coding, learning, prediction, imputation, recognition"
-	@echo "make bench-nonnegative   the lasso, non-negative codes and atoms: coding, learning, stains, unmixing"
-	@echo "make bench-scaling    time and memory as samples and workers grow; needs 4 GB of disk"
-	@echo "make docs      build the documentation (output/docs)"
-	@echo "make torture   prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour"
-	@echo "make sanitize  run the kernels under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer"
-	@echo "make arm       cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian"
-	@echo "make package   build sdist and wheel twice to the same bytes, install the wheel in a bare environment and use it"
-	@echo "make audit     look for known vulnerabilities in the pinned dependencies; needs a network"
-	@echo "make lock      pin the newest versions of all development dependencies"
-	@echo "make clean     remove the virtual environments and everything that was built"
+	@: $(info $(HELP))
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
