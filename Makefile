@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format bench bench-learning bench-large bench-images bench-recognition bench-missing \
+.PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
 	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread arm torture package audit docs \
 	lock clean
 
@@ -15,10 +15,11 @@ The first hour
   make demo               predict a sharp picture from a blurred one; the paper's experiments in short (output/demo)
   make test               run the tests
   make docs               build the documentation, gallery included (output/docs)
+  make hooks              check style and types of what changed at every `git commit`
   make clean              remove the virtual environments and everything that was built
 
 Checks
-  make lint               style, types, and that rooms import only from rooms below
+  make lint               style, types, layers, spelling, workflows: what a commit must pass
   make format             rewrite files in the project's style
   make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
   make lowest             test the lowest versions of dependencies that pyproject.toml allows
@@ -50,24 +51,24 @@ $(BIN)/python:
 
 $(VENV)/.built: $(BIN)/python $(SOURCES)
 	@echo "Building coupledict in $(VENV) ..."
-	@$(PIP) $(BUILD_TOOLS)
+	@$(PIP) pip $(BUILD_TOOLS)
 	@$(PIP) --no-build-isolation --editable '.[all]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.built
-	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(PIP) --group dev
 	@touch $@
 
 $(VENV)/.torture: $(VENV)/.built
-	@$(PIP) --no-build-isolation --editable '.[torture]'
+	@$(PIP) --group torture
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.built
-	@$(PIP) --no-build-isolation --editable '.[docs]'
+	@$(PIP) --group docs
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.built
-	@$(PIP) --no-build-isolation --editable '.[bench]'
+	@$(PIP) --group bench
 	@touch $@
 
 demo: $(VENV)/.built
@@ -122,6 +123,16 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/clang-format --dry-run --Werror src/native/*.h src/native/*.cpp
+	$(BIN)/codespell
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/repo-review --show err .
+	$(BIN)/pre-commit validate-config
+	@if git rev-parse --git-dir >/dev/null 2>&1; then $(BIN)/pre-commit run --all-files; \
+		else echo "This is no git repository: hooks are left out."; fi
+
+# They run at every commit, on its files; `git commit --no-verify` does without them.
+hooks: $(VENV)/.dev
+	$(BIN)/pre-commit install
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -219,11 +230,8 @@ package:
 audit: $(VENV)/.dev
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
-lock: $(BIN)/python
-	$(BIN)/python -m pip --quiet install pip-tools
-	$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-		--no-emit-trusted-host --all-extras --output-file constraints.txt pyproject.toml
-	sed -i "/^coupledict @/d;/^#/d;/^$$/d" constraints.txt
+lock: $(VENV)/.built
+	$(BIN)/python tools/lock.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-package $(VENV)-bare build dist output \

@@ -1,6 +1,6 @@
 """The data sets of the benchmark of classifiers: eight of different kinds, and tables of the user's own.
 
-Nothing is downloaded: data come with scikit-learn and scikit-image, with chemotools and statsmodels (extra ``bench``),
+Nothing is downloaded: data come with scikit-learn and scikit-image, with chemotools and statsmodels (group ``bench``),
 from the source text of packages that are installed anyway, or from the folder given by ``--data``.
 """
 

@@ -1,6 +1,6 @@
 """Classifiers on eight data sets of different kinds, beside rivals whose settings are chosen with care.
 
-Run ``python benchmarks/classifiers.py --data DIR --cache FILE.json`` from the root of the project, with the extra
+Run ``python benchmarks/classifiers.py --data DIR --cache FILE.json`` from the root of the project, with the group
 ``bench`` installed. Runs that are on record in FILE are not done again; ``--again ours`` does those of this project
 again. ``--table FILE`` tries data of your own: ``.csv`` whose last column is the label, or ``.npz`` with X and y.
 

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(lowest.ROOT)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NEEDED = {canonicalize_name(needed.name): needed for needed in lowest.run_time(PROJECT)}
-# Peers that experiments compare with if they are there; whoever wants them installs the extra `bench`.
+# Peers that experiments compare with if they are there; whoever wants them installs the group `bench`.
 OF_EXPERIMENTS = {"spams", "dictlearn", "numba"}
 
 
@@ -34,8 +34,7 @@ def test_what_is_pinned_is_allowed(name):
 
 
 def test_the_extra_all_has_every_extra_of_the_package():
-    tools = {"all", "bench", "docs", "dev", "torture"}
-    for extra in set(PROJECT["optional-dependencies"]) - tools:
+    for extra in set(PROJECT["optional-dependencies"]) - {"all"}:
         names = {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset({extra}))}
         assert names <= set(NEEDED), extra
 

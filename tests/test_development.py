@@ -1,0 +1,177 @@
+"""What developers work with: the list of targets, the hooks at a commit, the groups of tools and their pins."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import lock
+import lowest
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(lock.ROOT)
+HOOKS = ".pre-commit-config.yaml"
+GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+PINS = {canonicalize_name(pin.name): pin for pin in map(Requirement, (ROOT / "constraints.txt").read_text().split())}
+
+
+def make(*words: str) -> str:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    words = ("make", "--no-print-directory", *words)
+    return subprocess.run(words, cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def targets() -> set[str]:
+    """Return the targets that people may ask for."""
+    (names,) = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return set(names.replace("\\", " ").split())
+
+
+def test_make_alone_lists_every_target_once_in_groups():
+    text = make()
+    assert make("help") == text
+    lines = text.splitlines()
+    titles = [line.partition(" (")[0] for line in lines if line and not line.startswith(" ")]
+    assert titles == ["The first hour", "Checks", "Measuring", "Releasing"]
+    listed = [line.split()[1] for line in lines if line.startswith("  make ")]
+    assert len(listed) == len(set(listed)) == len([line for line in lines if line.startswith(" ")])
+    assert targets() - set(listed) == {"help", "sanitize-address", "sanitize-thread"}
+    assert set(listed) <= targets()
+    assert max(map(len, lines)) <= 120
+
+
+def hooks() -> list[dict[str, object]]:
+    return [hook for repo in yaml.safe_load((ROOT / HOOKS).read_text())["repos"] for hook in repo["hooks"]]
+
+
+def test_no_hook_is_downloaded():
+    assert {repo["repo"] for repo in yaml.safe_load((ROOT / HOOKS).read_text())["repos"]} == {"local"}
+    programs = [str(hook["entry"]).split()[0] for hook in hooks() if hook["language"] == "system"]
+    assert len(programs) > 10
+    assert all(program.startswith(".venv/bin/") for program in programs)
+    assert {hook["language"] for hook in hooks()} == {"system", "pygrep"}
+
+
+def test_a_commit_is_checked_as_make_lint_checks():
+    lint = re.findall(r"^\.venv/bin/(.*)$", make("-n", "lint", "VENV=.venv"), re.MULTILINE)
+    checks = {" ".join(re.findall(r"^[\w-]+(?: check| format)?", line)) for line in lint}
+    entries = [str(hook["entry"]).removeprefix(".venv/bin/") for hook in hooks()]
+    assert {"ruff check", "ruff format", "mypy", "clang-format"} <= checks
+    for check in checks - {"pre-commit", "python"}:
+        assert any(entry.startswith(check) for entry in entries), check
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Return a repository with the hooks of this one, and a sound file of each kind."""
+    (tmp_path / HOOKS).write_bytes((ROOT / HOOKS).read_bytes())
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / ".gitignore").write_text(".venv\ncache\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.ruff.lint]\nselect = ["F"]\n')
+    (tmp_path / ".clang-format").write_bytes((ROOT / ".clang-format").read_bytes())
+    native = tmp_path / "src" / "native"
+    native.mkdir(parents=True)
+    (native / "sound.h").write_text("int one();\n")
+    (tmp_path / "sound.py").write_text("import sys\n\nprint(sys.argv)\n")
+    (tmp_path / "sound.md").write_text("# Title\n\n```python\nx = 1\n```\n")
+    (tmp_path / "sound.yml").write_text("a: [1, 2]\n")
+    (tmp_path / "sound.json").write_text('{"a": 1}\n')
+    return tmp_path
+
+
+# These look at the whole project, and `make lint` runs them there.
+WHOLE = ("mypy", "import-linter", "zizmor", "repo-review")
+
+
+def failed(repository: Path) -> set[str]:
+    """Run the hooks on all files of a repository and return those that fail."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PRE_COMMIT"))}
+    env |= {"PRE_COMMIT_HOME": str(repository / "cache"), "SKIP": ",".join(WHOLE), "HOME": str(repository)}
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=repository, env=env, check=True)
+    before = {path: path.read_bytes() for path in repository.glob("*.*") if path.is_file()}
+    words = [sys.executable, "-m", "pre_commit", "run", "--all-files", "--color=never"]
+    done = subprocess.run(words, cwd=repository, env=env, check=False, capture_output=True, text=True)
+    assert before == {path: path.read_bytes() for path in repository.glob("*.*") if path.is_file()}
+    found = set(re.findall(r"^- hook id: (.*)$", done.stdout, re.MULTILINE))
+    assert done.returncode == bool(found), done.stdout + done.stderr
+    return found
+
+
+def test_hooks_pass_on_sound_files(repository):
+    assert failed(repository) == set()
+
+
+def test_every_hook_finds_its_mistake_and_changes_no_file(repository):
+    faults = {
+        "ruff-check": ("a.py", "import os\n"),
+        "ruff-format": ("b.md", "```python\nx=1\n```\n"),
+        "clang-format": ("src/native/a.h", "int  one( );\n"),
+        "codespell": ("a.txt", "recie" + "ve\n"),
+        "check-yaml": ("a.yml", "a: [1\n"),
+        "check-toml": ("a.toml", "a = \n"),
+        "check-json": ("a.json", "{'a': 1}\n"),
+        "check-merge-conflict": ("b.txt", "<" * 7 + " HEAD\n"),
+        "check-case-conflict": ("Sound.py", "x = 1\n"),
+        "check-added-large-files": ("c.txt", "a\n" * 200_000),
+        "check-executables-have-shebangs": ("run", "echo\n"),
+        "debug-statements": ("d.py", "break" + "point()\n"),
+        "detect-private-key": ("e.txt", "-----BEGIN RSA " + "PRIVATE KEY-----\n"),
+        "trailing-whitespace": ("f.txt", "a \n"),
+        "final-newline": ("g.txt", "a"),
+    }
+    assert set(faults) == {hook["id"] for hook in hooks()} - set(WHOLE)
+    for name, text in faults.values():
+        (repository / name).write_text(text)
+    (repository / "run").chmod(0o755)
+    assert failed(repository) == set(faults)
+
+
+def needed(group: str) -> list[Requirement]:
+    """Return what a dependency group needs; groups that it includes are followed."""
+    found = []
+    for entry in GROUPS[group]:
+        found += [Requirement(entry)] if isinstance(entry, str) else needed(entry["include-group"])
+    return found
+
+
+@pytest.mark.parametrize("group", sorted(GROUPS))
+def test_tools_are_pinned_at_a_version_that_is_allowed(group):
+    for tool in needed(group):
+        (version,) = [part.version for part in PINS[canonicalize_name(tool.name)].specifier]
+        assert tool.specifier.contains(version), tool
+
+
+def test_tools_are_no_extras_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not set(project["optional-dependencies"]) & set(GROUPS)
+    names = {canonicalize_name(each.name) for each in lowest.run_time(project)}
+    assert not names & {"pytest", "ruff", "sphinx", "pre-commit"}
+
+
+def test_pins_are_what_pip_reports_without_the_package_itself():
+    entries = [("Zope.Interface", "2.0"), ("coupledict", "0.1.0"), ("a_b", "1.2")]
+    report = {"install": [{"metadata": {"name": name, "version": version}} for name, version in entries]}
+    assert lock.pins(report, "coupledict") == ["a-b==1.2", "zope-interface==2.0"]
+
+
+def test_a_lock_that_fails_leaves_the_pins_alone(tmp_path, monkeypatch):
+    (tmp_path / "constraints.txt").write_text("a==1\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\n[dependency-groups]\nx = ["b"]\n')
+    monkeypatch.setattr(lock, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(1)"])
+    with pytest.raises(subprocess.CalledProcessError):
+        lock.main(tmp_path)
+    assert (tmp_path / "constraints.txt").read_text() == "a==1\n"
+
+
+def test_all_groups_are_resolved_beside_all_extras(tmp_path):
+    words = lock.command(["x", "y"], tmp_path / "r.json")
+    assert words[-5:] == ["--group", "x", "--group", "y", ".[all]"]
+    assert "--dry-run" in words
