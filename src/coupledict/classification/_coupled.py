@@ -36,7 +36,7 @@ from ..foundation.checks import (
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
-from ..foundation.views import ViewLike, ViewsLike, list_views
+from ..foundation.views import ViewLike, ViewsLike, list_views, refuse_loose_views, refuse_others
 from . import _label_views as labels
 from ._dictionaries import default_components, learn_dictionaries
 from ._file_checks import check_atom_classes, check_sizes
@@ -298,6 +298,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         self
         """
         self._check_parameters()
+        refuse_loose_views("fit({}, y)", X, y)
         with name_bad_column(X, "X"):
             given = check_labelled(self, X, y, self.unlabeled, self.missing, sample_weight)
         head = self._head(given)
@@ -444,19 +445,41 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         scores, sharpness = self._scores(X)
         return np.asarray(softmax(sharpness * scores, axis=1).astype(self._recognizer.dtype))
 
-    def predict(self, X: ViewLike | ViewsLike) -> Array:
+    def score(self, X: ViewLike | ViewsLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the share of samples whose class is predicted correctly.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or several views
+            As in :meth:`decision_function`.
+        y : array of shape (n_samples,)
+            The right labels.
+        sample_weight : array of shape (n_samples,), optional
+            How much each sample counts.
+
+        Returns
+        -------
+        float
+        """
+        refuse_loose_views("score({}, y)", X, y)
+        return float(super().score(X, y, sample_weight))
+
+    def predict(self, X: ViewLike | ViewsLike, *others: object) -> Array:
         """Return the class of each sample.
 
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or several views
             As in :meth:`decision_function`.
+        *others : not accepted
+            An error says that views belong into one list.
 
         Returns
         -------
         array of shape (n_samples,)
             Labels, as in `classes_`.
         """
+        refuse_others("predict({})", others)
         scores, _ = self._scores(X)
         return np.asarray(self.classes_[np.argmax(scores, axis=1)])
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, column_o
 
 from ..estimators.tables import feature_names
 from ..foundation.arrays import Array, Floats
+from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.views import check_views, is_view_list, list_views, view_names
 
@@ -73,6 +74,7 @@ def check_labelled(
 
     `missing` says whether NaN stands for a missing entry; None if the estimator has no such parameter.
     """
+    _refuse_missing_labels(estimator, y, unlabeled)
     if is_view_list(X):
         _check_labels_are_given(y)
         given = list_views(X)
@@ -155,6 +157,24 @@ def _names(n_features: int | list[int], **known: Any) -> dict[str, Any]:
 def _check_labels_are_given(y: Any) -> None:
     if y is None:
         raise ValueError("Expected a label for each sample in y, got None.")
+
+
+def _refuse_missing_labels(estimator: Any, y: Any, unlabeled: object) -> None:
+    """Raise for None and NaN among the labels, unless NaN is the mark of samples without a label."""
+    if y is None or unlabeled != unlabeled:
+        return
+
+    def remedy(mark: str) -> str:
+        if unlabeled is not None:
+            return f"Put {unlabeled!r} in its place: with unlabeled={unlabeled!r} that marks a sample without a label."
+        if not hasattr(estimator, "unlabeled"):
+            return f"Leave such samples out; CoupledClassifier(unlabeled={mark}) learns from them, marked by {mark}."
+        return (
+            f"Put {mark} in its place, and name that mark by the parameter unlabeled:"
+            f" {type(estimator).__name__}(unlabeled={mark})."
+        )
+
+    refuse_missing_labels(y, "y", remedy)
 
 
 def _as_label_array(y: Any) -> Any:

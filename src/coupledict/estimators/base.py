@@ -177,6 +177,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         -------
         self
         """
+        self._check_arguments("partial_fit", X, y)
         self._learn_batch(self._open_batch(X), self._forgetting())
         return self
 
@@ -188,11 +189,19 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         """Return the views of samples as a list, if there are several."""
         return X
 
+    def _check_arguments(self, method: str, X: object, y: object = None, others: tuple[object, ...] = ()) -> None:
+        """Raise if views are given as several arguments: as y, which is ignored otherwise, or as others."""
+        if others:
+            raise TypeError(
+                f"Expected one array of samples, got {1 + len(others)} arguments. For several views there is"
+                f" CoupledDictionaryLearning; it takes them as a list: {method}([U, L])."
+            )
+
     @overload
-    def transform(self, X: ViewsLike) -> Codes: ...
+    def transform(self, X: ViewsLike, *others: object) -> Codes: ...
     @overload
-    def transform(self, X: ViewsLike, *, out: str | os.PathLike[str]) -> CodeFile: ...
-    def transform(self, X: ViewsLike, *, out: str | os.PathLike[str] | None = None) -> Codes:
+    def transform(self, X: ViewsLike, *others: object, out: str | os.PathLike[str]) -> CodeFile: ...
+    def transform(self, X: ViewsLike, *others: object, out: str | os.PathLike[str] | None = None) -> Codes:
         """Code samples.
 
         Parameters
@@ -200,6 +209,8 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         X : array of shape (n_samples, n_features), or list or dict of such arrays
             The samples, in memory or not, as in `fit`. Of several views, None stands for an absent one; a dict may
             leave it out.
+        *others : not accepted
+            An error says that views belong into one list.
         out : path, optional
             Write the codes there, part by part, so that they need not fit in memory: to a Zarr group if the name ends
             in ``.zarr``, otherwise to a folder of ``.npz`` parts. The name appears when all parts are written.
@@ -211,6 +222,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             view. With `out`, a :class:`coupledict.CodeFile`. For Dask arrays, a Dask array with such chunks.
         """
         check_is_fitted(self)
+        self._check_arguments("transform", X, others=others)
         rule, threads = self._rule, self._threads()
         if out is not None:
             check_new(out)  # before the samples are read
@@ -236,6 +248,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             1 if the codes explain the samples completely.
         """
         check_is_fitted(self)
+        self._check_arguments("score", X, y)
         return self._fitted.explained(self._open(X), self._rule, self._threads())
 
     def __sklearn_is_fitted__(self) -> bool:

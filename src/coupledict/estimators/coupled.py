@@ -284,6 +284,7 @@ class CoupledDictionaryLearning(SeveralViews):
         self
         """
         self._check_parameters()
+        self._check_arguments("fit", X, y)
         data = open_all_views(X, missing=self.missing)
         go_on_from = list(self.components_) if self.warm_start and hasattr(self, "components_") else None
         self._learn(

@@ -132,6 +132,7 @@ missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_j
         self
         """
         self._check_parameters()
+        self._check_arguments("fit", X, y)
         if not is_in_memory(X):
             raise TypeError(
                 "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"

@@ -13,7 +13,7 @@ from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice, check_penalty
 from ..foundation.missing import Missing
-from ..foundation.views import ViewArrays, ViewsLike, list_views, view_number
+from ..foundation.views import ViewArrays, ViewsLike, list_views, refuse_loose_views, refuse_others, view_number
 from ..learning.fitted import FittedDictionaries
 from ..learning.predictors import Predictors
 from .base import DictionaryEstimator, rebuild
@@ -97,6 +97,10 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
                 raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {data.widths}.")
         return data
 
+    def _check_arguments(self, method: str, X: object, y: object = None, others: tuple[object, ...] = ()) -> None:
+        refuse_loose_views(f"{method}({{}})", X, y)
+        refuse_others(f"{method}({{}})", others)
+
     def _open(self, X: ViewsLike) -> Data:
         """Return samples; some views may be absent."""
         check_is_fitted(self)
@@ -123,6 +127,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         csr_array of shape (n_samples, n_components)
             As `transform` returns it.
         """
+        self._check_arguments("fit_transform", X, y)
         codes: Codes = self.fit(X, y).transform(X)
         return codes
 
@@ -146,7 +151,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         pairs = zip(tables, self.components_, strict=True)
         return ViewArrays([rebuild(table, atoms) for table, atoms in pairs], self._view_names)
 
-    def predict(self, X: ViewsLike, *, view: int | str) -> Array:
+    def predict(self, X: ViewsLike, *others: object, view: int | str) -> Array:
         """Predict one view from the others.
 
         The given views are coded, and the codes are multiplied by a dictionary of the wanted view: the refitted one if
@@ -158,6 +163,8 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
             None stands for an absent view; a dict may leave it out. The wanted view need not be present, and is
             ignored if it is. With ``missing="nan"`` samples may lack entries, or all of some views: each is predicted
             from what it has.
+        *others : not accepted
+            An error says that views belong into one list.
         view : int or str
             Number of the wanted view, or its name.
 
@@ -167,10 +174,11 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
             For Dask arrays, a Dask array.
         """
         check_is_fitted(self)
+        self._check_arguments("predict", X, others=others)
         wanted = view_number(view, len(self.components_), self._view_names)
         return self._fitted.predict(self._open(X), self._settings(), wanted, self._threads())
 
-    def impute(self, X: ViewsLike) -> ViewArrays:
+    def impute(self, X: ViewsLike, *others: object) -> ViewArrays:
         """Fill in what samples lack: missing entries, and views that some or all samples do not have.
 
         Two guesses are added up. Samples are coded by their known entries: entries of a view that a sample has are the
@@ -185,6 +193,8 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
             With ``missing="nan"``, NaN stands for a missing entry; masked arrays and tables with nullable columns mark
             them by themselves. None stands for a view that all samples lack; a dict may leave it out.
+        *others : not accepted
+            An error says that views belong into one list.
 
         Returns
         -------
@@ -193,6 +203,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
             too. For Dask arrays, Dask arrays.
         """
         check_is_fitted(self)
+        self._check_arguments("impute", X, others=others)
         filled = self._fitted.impute(self._open(X), self._settings(), self._threads())
         return ViewArrays(filled, self._view_names)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, SupportsIndex, TypeAlias, overload
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -182,7 +182,7 @@ class Views:
         if not isinstance(views, list | tuple):
             raise TypeError(
                 f"Expected views to be a list of arrays, one per view, or a dict of them by name, got"
-                f" {type(views).__name__}."
+                f" {type(views).__name__}. Write [U, L] for two views, or [X] for one."
             )
         self.views: list[Any] = [view if view is None or hasattr(view, "shape") else np.asarray(view) for view in views]
         given = [(v, view) for v, view in enumerate(self.views) if view is not None]
@@ -269,6 +269,39 @@ def is_view_list(value: object) -> bool:
     return isinstance(value, list | tuple) and all(entry is None or _n_dims(entry) == 2 for entry in value)
 
 
+def refuse_loose_views(call: str, X: object, *others: object) -> None:
+    """Raise if views are given as several arguments instead of one list.
+
+    The argument behind X is y in scikit-learn, which may be anything if X is a list of several views. An array with
+    several columns beside one view is another view.
+
+    Parameters
+    ----------
+    call : str
+        How the list is given, with ``{}`` in place of it: ``"fit({})"``.
+    X : object
+        The first argument.
+    *others : object
+        The arguments behind it.
+    """
+    loose: list[Any] = [value for value in others if value is not None]
+    if not loose or not (_is_matrix(X) or (is_plain_views(X) and len(list_views(X)) == 1)):
+        return
+    if all(_is_matrix(value) and np.shape(value)[1] > 1 for value in loose):
+        _raise_for_arguments(call, 1 + len(loose))
+
+
+def refuse_others(call: str, others: Sequence[object]) -> None:
+    """Raise if there are arguments behind the views. `call` is that of :func:`refuse_loose_views`."""
+    if others:
+        _raise_for_arguments(call, 1 + len(others))
+
+
+def _raise_for_arguments(call: str, count: int) -> NoReturn:
+    views = call.format("[U, L]" if count == 2 else "[U, L, ...]")
+    raise TypeError(f"Expected the views in one list, got {count} arguments. Give a list: {views}.")
+
+
 def is_plain_views(value: object) -> bool:
     """Return whether these are several views in a list, a tuple or a dict, not wrapped in :class:`Views`.
 
@@ -326,7 +359,7 @@ def check_views(value: object, name: str, *, single: bool, keep_mapped: bool = F
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"
-            f" {type(value).__name__}."
+            f" {type(value).__name__}. Write [U, L] for two views, or [{name}] for one."
         )
     return [
         None if entry is None else check_view(entry, f"{name}[{v}]", keep_mapped=keep_mapped)

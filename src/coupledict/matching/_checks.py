@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..foundation.arrays import Array
 from ..foundation.checks import check_non_negative
+from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import check_views, list_views, view_number
 from ._whitening import check_finite, check_rows, has_view
@@ -66,11 +67,12 @@ def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] 
 
 
 def _label_array(y: Any, n: int, name: str) -> Array:
+    refuse_missing_labels(y, name, lambda mark: "Leave such samples out, or leave y out to learn from pairs alone.")
     labels = np.asarray(y)
     if labels.shape != (n,):
         raise ValueError(f"Expected {name} to hold {n} labels, one per sample, got shape {labels.shape}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"Expected {name} to hold labels, got NaN or infinity.")
+        raise ValueError(f"Expected {name} to hold labels, got infinity.")
     if labels.dtype.kind == "O" and len({type(label) for label in labels.tolist()}) > 1:
         raise TypeError(f"Expected {name} to hold labels of one type, got several. Convert them, to strings for one.")
     return labels

@@ -26,7 +26,16 @@ from ..foundation.checks import check_choice, check_count, check_counts, check_n
 from ..foundation.mapped import in_memory
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback, Meter
-from ..foundation.views import ViewArrays, ViewLike, ViewsLike, list_views, view_names, view_number
+from ..foundation.views import (
+    ViewArrays,
+    ViewLike,
+    ViewsLike,
+    list_views,
+    refuse_loose_views,
+    refuse_others,
+    view_names,
+    view_number,
+)
 from ._checks import Compare, Names, check_all_views, check_compare, check_labels, check_partners, check_share, one_hot
 from ._comparing import Sides
 from ._fitted import FittedMatcher
@@ -261,6 +270,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         self
         """
         self._check_parameters()
+        refuse_loose_views("fit({})", X, y)
         names, given = view_names(X), list_views(X)
         views = check_all_views(given, self.missing)
         labels, paired = check_labels(y, views, names)
@@ -396,13 +406,15 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         check = partial(copy(self)._queries, sources=sources, single=is_single(source))
         return GalleryIndex(self._fitted, vectors, where, wanted, check, self.n_jobs)
 
-    def predict(self, X: ViewsLike, *, view: int | str) -> Array:
+    def predict(self, X: ViewsLike, *others: object, view: int | str) -> Array:
         """Predict one view from another, or from others.
 
         Parameters
         ----------
         X : views, as in :meth:`fit`
             None for those that are absent; in a dict, they may be left out. The wanted view itself is ignored.
+        *others : not accepted
+            An error says that views belong into one list.
         view : int or str
             Number or name of the wanted view.
 
@@ -413,6 +425,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             scale of each: all get the mean ones of the training samples.
         """
         check_is_fitted(self)
+        refuse_others("predict({})", others)
         given, n_views = list_views(X, self._names), len(self.n_features_in_)
         if not isinstance(given, list | tuple):
             raise TypeError(f"Expected X to be a list of arrays, one per view, or a dict, got {type(X).__name__}.")
@@ -446,6 +459,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             partners (:func:`mean_reciprocal_rank`) without.
         """
         check_is_fitted(self)
+        refuse_loose_views("score({})", X, y)
         given = list_views(X, self._names)
         views, n_views = check_all_views(given, self.missing), len(self.n_features_in_)
         if len(views) != n_views:
