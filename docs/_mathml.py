@@ -14,7 +14,9 @@ def _inline(self: Any, node: nodes.math) -> None:
 
 
 def _block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>\n')
+    self.body.append(
+        f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>\n'
+    )
     raise nodes.SkipNode
 
 

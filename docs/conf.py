@@ -59,7 +59,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "min_reported_time": 1e9,  # seconds on somebody's machine are no news
     "remove_config_comments": True,
     "thumbnail_size": (400, 280),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "_gallery.ByWhatIsWanted",
 }
 
 # Pages
@@ -72,7 +72,8 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_use_index = False
 html_math_renderer = "mathml"
-html_sidebars: dict[str, list[str]] = {"index": [], "development": []}  # they have no pages below them
+WITHOUT_PAGES_BELOW = ("index", "installation", "faq", "citing", "development")
+html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_PAGES_BELOW}
 html_theme_options: dict[str, Any] = {
     "show_nav_level": 1,
     "navigation_depth": 3,
@@ -94,9 +95,15 @@ def skip_what_others_wrote(
     app: object, what: str, name: str, member: object, skip: bool, options: object
 ) -> bool | None:
     """Leave out what classes inherit from scikit-learn: its docstrings refer to pages that are not here."""
-    function = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    function = (
+        getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+    )
     module = getattr(function, "__module__", None) or ""
-    if what == "class" and callable(member) and not module.startswith("coupledict"):
+    if (
+        what == "class"
+        and (callable(member) or isinstance(member, property))
+        and not module.startswith("coupledict")
+    ):
         return True
     return True if name.endswith("_request") else None
 
@@ -104,7 +111,9 @@ def skip_what_others_wrote(
 def setup(app: Any) -> dict[str, bool]:
     """Tell Sphinx about formulas, pictures, what to leave out, and what to check in the end."""
     add_mathml(app)
-    app.connect("builder-inited", _pictures.draw_all, priority=100)  # before the gallery
+    app.connect(
+        "builder-inited", _pictures.draw_all, priority=100
+    )  # before the gallery
     app.connect("autodoc-skip-member", skip_what_others_wrote)
     app.connect("build-finished", check_site, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -102,6 +102,6 @@ plt.show()
 # %%
 # References
 # ----------
-# .. [1] F. G. Veshki and S. A. Vorobyov, "A Fast Dictionary Learning Method for Coupled
-# Feature Space Learning", IEEE
-#    Signal Processing Letters 26(10), 2019. doi:10.1109/LSP.2019.2934045
+# .. [1] F. G. Veshki and S. A. Vorobyov, "A Fast Dictionary Learning Method for
+#    Coupled Feature Space Learning", IEEE Signal Processing Letters 26(10), 2019.
+#    doi:10.1109/LSP.2019.2934045

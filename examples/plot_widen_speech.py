@@ -8,6 +8,10 @@ different pitch for each), so that nothing has to be downloaded; ``coupledict wi
 for real ones.
 """
 
+import base64
+import io
+import wave
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.signal import butter, lfilter, sosfilt, spectrogram
@@ -65,6 +69,42 @@ narrow = narrow_band(truth)
 model = BandwidthExtension(n_jobs=2, random_state=0).fit(others)
 careful = model.extend(narrow)
 predicted = model.set_params(strength=0.5).extend(narrow)
+
+# %%
+# Listen
+# ------
+# The first seconds of each. A notebook and the page of this example show players.
+
+
+class Players:
+    """Sounds that a notebook or a page can play, as WAV data within the HTML."""
+
+    def __init__(self, **sounds):
+        self.sounds = sounds
+
+    def _repr_html_(self):
+        rows = []
+        for name, (signal, rate) in self.sounds.items():
+            file = io.BytesIO()
+            with wave.open(file, "wb") as sound:
+                sound.setparams((1, 2, rate, 0, "NONE", ""))
+                sound.writeframes(np.int16(32_000 * np.clip(signal, -1, 1)).tobytes())
+            data = base64.b64encode(file.getvalue()).decode()
+            player = f'<audio controls src="data:audio/wav;base64,{data}"></audio>'
+            rows.append(f"<p>{name}<br>{player}</p>")
+        return "".join(rows)
+
+
+def first(signal, rate):
+    return signal[: int(1.8 * rate)], rate
+
+
+Players(
+    narrow=first(narrow, RATE // 2),
+    widened=first(careful, RATE),
+    stronger=first(predicted, RATE),
+    truth=first(truth, RATE),
+)
 
 # %%
 # What was added

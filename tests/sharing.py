@@ -16,6 +16,7 @@ GROUPS = {
     "test_report_browser.py": "a browser",
     "test_explorer_page.py": "a browser",
     "test_serve_browser.py": "a browser",
+    "test_site_browser.py": "a browser",
 }
 #: Files whose tests share nothing; each may run anywhere.
 APART = ("test_examples.py", "test_torture.py", "test_cli.py", "test_documentation.py")

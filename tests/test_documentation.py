@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -216,6 +217,56 @@ def test_performance_has_the_figures_of_readme():
     assert [row for row in rows if row not in page] == []
 
 
+# Columns and citations
+
+
+def long_lines(page):
+    """Return the lines of code on a page that its column does not hold at 1280 pixels; see test_site_browser.py."""
+    return [
+        f"{page.name}, line {block.line + number}: {line}"
+        for block in pages.blocks(page)
+        if not block.kind.startswith("{") or block.kind == "{code-block} python"
+        for number, line in enumerate(block.text.splitlines())
+        if len(line) > 88
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_code_fits_its_column(page):
+    assert long_lines(page) == []
+    indented = [line for line in page.read_text().splitlines() if line.startswith("    ")]
+    assert [line for line in indented if len(line) > 92] == []
+
+
+def test_long_lines_are_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"```python\nx = 1\n{'y' * 88}\n{'z' * 89}\n```\n")
+    assert long_lines(page) == [f"page.md, line 4: {'z' * 89}"]
+
+
+def test_the_page_about_citing_says_what_the_citation_file_says():
+    text, page = (path.read_text() for path in (ROOT / "CITATION.cff", DOCS / "citing.md"))
+    software, letter = text.split("preferred-citation:")
+    for key in ("title", "journal", "volume", "year", "doi", "issue"):
+        value = re.search(rf"^  {key}: \"?([^\"\n]+)", letter, flags=re.MULTILINE)[1]
+        assert f"{'number' if key == 'issue' else key:<8}= {{{value}}}" in page
+    families, given = (re.findall(rf"{key}-names: (.+)", letter) for key in ("family", "given"))
+    assert " and ".join(f"{a}, {b}" for a, b in zip(families, given, strict=True)) in page
+    for key in ("title", "version", "license"):
+        value = re.search(rf"^{key}: (.+)", software, flags=re.MULTILINE)[1]
+        assert f"{key:<8}= {{{value}}}" in page
+    assert f"version = {{{coupledict.__version__}}}" in page
+
+
+def test_the_installation_page_names_every_extra_and_the_oldest_python():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (DOCS / "installation.md").read_text()
+    extras = set(project["optional-dependencies"]) - {"bench", "docs", "torture", "dev"}
+    assert extras == {"images", "heic", "raw", "audio", "plot", "dask", "serve", "all"}
+    assert [extra for extra in extras if f"`{extra}`" not in page] == []
+    assert f"Python {project['requires-python'].removeprefix('>=')} or newer" in page
+
+
 # Public names
 
 
@@ -337,7 +388,7 @@ def test_a_build_fails_on_a_page_that_loads_from_elsewhere_and_on_no_other(tmp_p
     shutil.copytree(DOCS, tmp_path / "docs", ignore=ignored)
     pictures = tmp_path / "docs" / "_static" / "pictures"
     pictures.mkdir()
-    for name in ("pairs", "prediction", "fusion"):
+    for name in ("pairs", "prediction", "fusion", "atoms"):
         Image.new("L", (4, 4)).save(pictures / f"{name}.png")
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "README.rst").write_text("Gallery\n=======\n")
