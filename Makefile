@@ -90,7 +90,7 @@ LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --
 LOWEST_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,cli cli_audio cli_images cli_show audio_files image_files \
 	image_metadata image_raw hostile_media plotting drawing distributed model_io code_files saving learner_input \
 	named_views sparse_coder sparse_encode dictionary_learning floors)) \
-	$(filter-out %_browser.py,$(wildcard tests/test_serve*.py))
+	$(filter-out tests/test_serve_browser%,$(wildcard tests/test_serve*.py))
 
 $(LOWEST)/.needs: pyproject.toml constraints.txt tools/lowest.py
 	rm -rf $(LOWEST)
