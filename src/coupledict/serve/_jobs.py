@@ -19,10 +19,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ..foundation.progress import Callback, Progress, StoppedByCallback
+from ._making import Making
 from ._pictures import Pictures
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -31,6 +33,7 @@ MOST_WAITING = 8
 MOST_KEPT = 8
 MOST_KEPT_BYTES = 1 << 30
 SENT = "sent"  # where a job's folder has the files that were sent, apart from those for the page
+READING, WRITING = "Reading the files", "Writing the result"  # phases of most jobs
 GRACE = 4.0  # seconds that a job goes on unwatched; it then ends within a few more
 #: Errors that the user of the page can fix. Any other is a bug, and its traceback is printed in the terminal.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
@@ -38,6 +41,19 @@ USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 class LineFull(Exception):  # noqa: N818
     """Too many jobs are waiting."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a job: its name on the page, and the shares of all the work at which it begins and ends."""
+
+    name: str
+    begin: float
+    end: float
+
+    def share(self, done: float) -> float:
+        """Return the finished share of all the work when a share of this part is done."""
+        return self.begin + (self.end - self.begin) * done
 
 
 class Job:
@@ -60,10 +76,12 @@ class Job:
     ) -> None:
         self.id = secrets.token_urlsafe(9)
         self.folder, self.sent = folder, sent
-        self.pictures = Pictures(folder)
+        self.files = Making(folder)
+        self.pictures = Pictures(folder, self.files)
         self.watchers = 0  # open requests of pages that follow it
         self.state: JobState = "waiting"
-        self.phase, self.share = "", 0.0
+        self.phase = ""
+        self.share: float | None = None  # of all its work; None while nobody knows
         self.message = ""
         self.result: dict[str, Any] | None = None
         self.seconds, self._begun = 0.0, 0.0
@@ -72,8 +90,10 @@ class Job:
         self._beginning = threading.Lock()  # a job begins or is cancelled before it begins, never both
         self.ended = threading.Event()
 
-    def report(self, phase: str, share: float = 0.0) -> None:
-        """Report the phase of the work, and the finished share of all of it; called from the worker thread.
+    def report(self, phase: str, share: float | None = None) -> None:
+        """Report the phase of the work, and the finished share of all of it if it is known.
+
+        Called from the worker thread.
 
         Raises
         ------
@@ -82,16 +102,19 @@ class Job:
         """
         if self._stop.is_set():
             raise StoppedByCallback("Nobody waits for the job any more.")
-        self.phase, self.share = phase, min(1.0, share)
+        self.phase, self.share = phase, share
 
-    def watch(self, phases: Mapping[str, str], begin: float = 0.0, end: float = 1.0) -> Callback:
-        """Return a callback for an estimator, which reports stages under their names on the page.
+    def watch(self, phases: Mapping[str, Phase]) -> Callback:
+        """Return a callback for whatever does the work, which reports its stages as phases of the job.
 
-        The estimator does the work from one share of all of it to another.
+        Of a stage that does not know its length, only the name is reported.
         """
 
         def tell(progress: Progress) -> bool:
-            self.phase, self.share = phases.get(progress.stage, self.phase), begin + (end - begin) * progress.share
+            phase = phases.get(progress.stage)
+            if phase is not None:
+                self.phase = phase.name
+                self.share = None if progress.total is None else phase.share(progress.share)
             return self._stop.is_set()
 
         return tell
@@ -138,7 +161,7 @@ class Job:
             self._end("failed")
 
     def _sentence(self, error: BaseException) -> str:
-        text = " ".join(str(error).split()) or "There is not enough memory for this; try smaller pictures."
+        text = " ".join(str(error).split()) or "There is not enough memory for this; try smaller files."
         for path, name in self._names.items():
             text = text.replace(path, name)
         return text

@@ -1,16 +1,13 @@
 """The pictures of a job: kept whole on disk, and given smaller, in tiles, or in another format when they are asked for.
 
 A picture is kept as a NumPy file, which is mapped into memory: a tile of it costs as much as its own pixels, however
-large the picture is. What takes long and may never be wanted, such as formats and the views of all sources, is made
-when it is asked for. One thing to show and one to save are made at a time, so memory holds two pictures at most.
+large the picture is. Formats and the views of all sources are made when they are asked for.
 """
 
 from __future__ import annotations
 
 import io
 import math
-import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +18,7 @@ import numpy.typing as npt
 
 from ..images._file_limits import need_package
 from ..images._files import Picture, write_image
+from ._making import Making
 
 Pixels = npt.NDArray[Any]
 Loader = Callable[[], Picture]
@@ -41,15 +39,15 @@ class Pictures:
     ----------
     folder : Path
         For their files.
+    files : Making
+        Makes views and formats.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, files: Making) -> None:
+        self._folder, self._files = folder, files
         self._like: dict[str, Picture] = {}  # profile and so on of the pictures on disk; they have no pixels here
         self._loaders: dict[str, Loader] = {}
         self._loaded: list[str] = []  # by loaders, the latest last
-        self._makers: dict[str, Callable[[Path], None]] = {}
-        self._showing, self._saving = threading.Lock(), threading.Lock()  # a large file takes its time to be written
 
     def keep(self, name: str, picture: Picture) -> dict[str, Any]:
         """Keep a picture; return what the page needs to show it, as JSON."""
@@ -72,25 +70,12 @@ class Pictures:
     def offer(self, name: str, download: str) -> list[dict[str, str]]:
         """Offer a kept picture for download in all formats; return them, as JSON."""
         for suffix in FORMATS.values():
-            self._makers[name + suffix] = lambda path: write_image(path, self._read(name))
+            self._files.offer(name + suffix, lambda path: write_image(path, self._read(name)))
         return [{"format": kind, "file": name + suffix, "name": download + suffix} for kind, suffix in FORMATS.items()]
-
-    def make(self, file: str) -> Path | None:
-        """Return the path of a file, which is made if it is not there; None if there is no such file."""
-        maker = self._makers.get(file)
-        if maker is None:
-            return None
-        path = self._folder / file
-        with self._showing if "-view" in file else self._saving:
-            if not path.exists():
-                part = path.with_name(f"part-{file}")  # the page sees whole files only
-                maker(part)
-                os.replace(part, path)
-        return path
 
     def tile(self, name: str, row: int, column: int) -> bytes | None:
         """Return a tile of a picture as PNG; None if there is no such tile."""
-        with self._showing:
+        with self._files.showing:
             if name not in self._like and name not in self._loaders:
                 return None
             self._ensure(name)
@@ -106,7 +91,7 @@ class Pictures:
         height, width = shape[:2]
         exact = height * width <= MOST_SHOWN or shape[2:] == (4,)  # JPEG has no transparency
         view = f"{name}-view{'.png' if exact else '.jpg'}"
-        self._makers[view] = lambda path: self._make_view(name, path)
+        self._files.offer(view, lambda path: self._make_view(name, path), shown=True)
         return {"picture": name, "view": view, "width": width, "height": height, "tile": TILE}
 
     def _make_view(self, name: str, path: Path) -> None:
