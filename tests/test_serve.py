@@ -348,7 +348,7 @@ def test_a_picture_that_cannot_be_written_is_told(client, rng, monkeypatch):
 
     monkeypatch.setattr(_pictures, "write_image", fail)
     status, told = client.json("GET", f"/jobs/{job['id']}/fused.tif")
-    assert (status, told["message"]) == (507, "The picture could not be written (the disk is full).")
+    assert (status, told["message"]) == (507, "The file could not be written (the disk is full).")
     monkeypatch.undo()
     assert client.ask("GET", f"/jobs/{job['id']}/fused.tif")[0] == 200
 
@@ -463,8 +463,8 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
     told = []
 
     class Watched(_jobs.Job):
-        def watch(self, names, begin=0.0, end=1.0):
-            callback = super().watch(names, begin, end)
+        def watch(self, phases):
+            callback = super().watch(phases)
 
             def tell(progress):
                 if cancelled:
@@ -640,7 +640,7 @@ def test_a_fault_of_ours_is_told_as_such(client, monkeypatch, capfd):
         raise MemoryError
 
     monkeypatch.setitem(_tasks.TASKS, "enlarge", run_out)
-    assert client.message("enlarge", FILE) == "There is not enough memory for this; try smaller pictures."
+    assert client.message("enlarge", FILE) == "There is not enough memory for this; try smaller files."
     assert list(client.folder.iterdir()) == []
 
 

@@ -5,7 +5,6 @@ The tests need Playwright and a Chromium, and are skipped without; COUPLEDICT_BR
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE
 from browsing import pixels as canvas_pixels
+from pages_of_serve import contrasts, download, drop, luminance, opening, status, until
 from scipy.ndimage import gaussian_filter
 from serving import long_work, png, program, read, stack
-from waiting import PATIENCE, wait_until
+from waiting import wait_until
 
 import coupledict
 from coupledict.images import MultiFocusFusion, SuperResolution
@@ -36,55 +36,8 @@ def address(tmp_path_factory, browser):
 
 @pytest.fixture
 def open_page(browser, address):
-    """Open the page; at the end nothing may have gone wrong, and nothing may have been asked of anyone else."""
-    contexts, complaints = [], []
-
-    def open_page(*, before=None, expected=None, **options):
-        context = browser.new_context(**(DESKTOP | {"accept_downloads": True} | options))
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(1000 * PATIENCE)
-
-        def complain(kind, text):
-            if expected is None or not re.search(expected, text):
-                complaints.append(f"{kind}: {text[:200]}")
-
-        page.on("console", lambda message: complain(message.type, message.text))
-        page.on("pageerror", lambda error: complain("error", str(error)))
-        # Chromium says of every answer that was read as a stream, also to its end, that it was aborted.
-        page.on("requestfailed", lambda request: request.url.endswith("/watch") or complain("failed", request.url))
-        page.on("request", lambda request: request.url.startswith(address) or complain("elsewhere", request.url))
-        page.on("dialog", lambda dialog: complain("dialog", dialog.message))
-        if before is not None:
-            before(page)
-        page.goto(address)
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
-def drop(page, *files):
-    """Drop files on the page, as a browser tells of it."""
-    content = [{"name": name, "content": base64.b64encode(data).decode()} for name, data in files]
-    transfer = page.evaluate_handle(
-        """(files) => {
-          const transfer = new DataTransfer();
-          for (const { name, content } of files) {
-            transfer.items.add(new File([Uint8Array.from(atob(content), (c) => c.charCodeAt(0))], name));
-          }
-          return transfer;
-        }""",
-        content,
-    )
-    place = page.locator("[role=tabpanel]:not([hidden]) .drop")
-    place.dispatch_event("dragover", {"dataTransfer": transfer})
-    assert "over" in place.get_attribute("class")
-    place.dispatch_event("drop", {"dataTransfer": transfer})
-    assert "over" not in place.get_attribute("class")
+    with opening(browser, address) as open_page:
+        yield open_page
 
 
 def choose(page, *files):
@@ -110,24 +63,8 @@ def order(page, *expected):
     wait_until(lambda: names(page) == list(expected), f"the files were {expected}")
 
 
-def download(page, text):
-    with page.expect_download() as found:
-        page.get_by_role("link", name=text).click()
-    with open(found.value.path(), "rb") as file:
-        return found.value.suggested_filename, file.read()
-
-
 def files_of(pictures, names=("near.png", "far.png")):
     return [(name, png(picture)) for name, picture in zip(names, pictures, strict=True)]
-
-
-def until(page, expression, argument=None):
-    """Wait for a condition; the page's own rules forbid to evaluate one in it."""
-    wait_until(lambda: page.evaluate(expression, argument), expression)
-
-
-def status(page, task="fuse"):
-    return page.locator(f"#{task} .status").inner_text()
 
 
 def split(page):
@@ -411,7 +348,7 @@ def test_too_much_is_refused_before_it_is_sent(open_page):
         page.on("request", lambda request: sent.append(request.method))
 
     page = open_page(before=limit)
-    assert "Up to 0.001 MB at a time, 1 megapixels a picture" in page.locator("#fuse .drop").inner_text()
+    assert "(up to 3 files, 1 megapixels each and 0.001 MB in all)" in page.locator("#fuse .about").inner_text()
     fuse(page, ("a.png", b"x" * 600), ("b.png", b"x" * 600))
     assert page.get_by_role("alert").inner_text().startswith("Expected at most 0.001 MB at a time, got 2 kB;")
     fuse(page, ("c.png", b"x"), ("d.png", b"x"))
@@ -587,7 +524,9 @@ def test_the_pixels_are_seen_at_100_percent(open_page, rng, ratio):
             "() => { const p = document.querySelector('.pan'); return [p.scrollLeft, p.scrollTop]; }"
         )
         pan.scroll_into_view_if_needed()
-        return round(ratio * left), round(ratio * top), read(page.locator(".stage").screenshot())[..., :3]
+        box = page.locator(".stage").bounding_box()
+        box["y"] = round(ratio * box["y"]) / ratio  # where it is drawn; a screenshot of it begins a pixel above
+        return round(ratio * left), round(ratio * top), read(page.screenshot(clip=box))[..., :3]
 
     def compare(shown, left, top, width):
         """Compare both sides with the sources, where neither tags nor the line nor rounded corners are."""
@@ -652,12 +591,16 @@ def test_a_double_click_shows_the_place(open_page, rng):
     assert max(page.locator(".pan").evaluate(gaps)) <= 1  # that place is in its corner
 
 
+KEYS = [("ArrowRight", "enlarge"), ("ArrowRight", "widen"), ("End", "explore"), ("ArrowRight", "fuse")]
+KEYS += [("ArrowLeft", "explore")]
+
+
 def test_all_of_it_works_by_keyboard(open_page):
     page = open_page()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Tab")
-    for key, name in [("ArrowRight", "enlarge"), ("End", "explore"), ("ArrowRight", "fuse"), ("ArrowLeft", "explore")]:
+    for key, name in KEYS:
         page.keyboard.press(key)
         until(page, "(name) => document.activeElement.id === name", f"tab-{name}")
         assert page.locator("[role=tabpanel]:not([hidden])").get_attribute("id") == name
@@ -686,42 +629,18 @@ def test_it_is_legible_and_never_scrolls_sideways(open_page, rng, options, schem
     page.get_by_role("tab", name="Enlarge").click()
     drop(page, (long_name, b"no picture"))
     page.get_by_role("alert").wait_for()
-    for task in ("enlarge", "explore", "fuse"):
+    for task in ("enlarge", "widen", "explore", "fuse"):
         page.locator(f"#tab-{task}").click()
         for width in WIDTHS if options is DESKTOP else (360,):
             page.set_viewport_size({"width": width, "height": 740})
             until(page, "(width) => document.documentElement.scrollWidth <= width", width)
-        for text, colour, back in page.evaluate(TEXTS):
-            low, high = sorted([luminance(colour), luminance(back)])
-            assert (high + 0.05) / (low + 0.05) >= 4.5, (text, colour, back)
+        for text, contrast in contrasts(page):
+            assert contrast >= 4.5, text
     assert (luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) < 0.1) == (scheme == "dark")
     assert page.evaluate("document.getAnimations().length") == 0
     if options is PHONE:
         for button in page.locator("button:visible, a.button:visible, select:visible").all():
             assert button.bounding_box()["height"] >= 44  # for fingers
-
-
-TEXTS = """() => {
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const found = [];
-  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    let element = node.parentElement;
-    if (!node.data.trim() || !element.checkVisibility() || element.closest(".tag, button:disabled")) continue;
-    const colour = getComputedStyle(element).color;
-    let back = "rgba(0, 0, 0, 0)";
-    for (; element && back === "rgba(0, 0, 0, 0)"; element = element.parentElement) {
-      back = getComputedStyle(element).backgroundColor;
-    }
-    found.push([node.data.trim().slice(0, 40), colour, back]);
-  }
-  return found;
-}"""
-
-
-def luminance(colour):
-    values = np.array([float(part) for part in re.findall(r"[\d.]+", colour)[:3]]) / 255
-    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def test_a_finger_moves_the_line(open_page, rng):

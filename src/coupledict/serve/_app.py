@@ -21,11 +21,13 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from ..audio._files import READABLE, max_samples
 from ..foundation.version import __version__
 from ..images._files import SUFFIXES
 from ..report._document import base_style
 from ._connections import handle
 from ._jobs import GRACE, SENT, Job, Jobs, LineFull
+from ._speech import missing_for_speech
 from ._tasks import TASKS, write_names
 from ._uploads import MOST_FILES, BadForm, Limits, TooLarge, receive_form
 
@@ -39,6 +41,8 @@ KINDS = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".tif": "image/tiff",
+    ".wav": "audio/wav",
+    ".flac": "audio/flac",
 }
 #: Policy of the page of atoms, beside its own stricter one: it runs in a sandbox, without an origin or network.
 ATOMS_POLICY = (
@@ -93,12 +97,17 @@ class _Page:
 
     async def about(self, request: Request) -> Response:
         limits = self._limits
-        told = {
+        told: dict[str, Any] = {
             "megabytes": limits.megabytes,
             "megapixels": limits.megapixels,
             "files": MOST_FILES,
             "pictures": SUFFIXES,
         }
+        missing = missing_for_speech()
+        if missing is None:
+            told |= {"sounds": READABLE, "megasamples": max_samples() / 1e6}
+        else:
+            told["missing"] = {"widen": missing}
         return _json({"version": __version__} | told)
 
     async def begin(self, task: str, request: Request) -> Response:
@@ -155,7 +164,7 @@ class _Page:
         made = {file.name: file for file in job.folder.iterdir()} if job.state == "done" else {}
         file = made.get(name)
         if file is None and job.state == "done":
-            file = await self._make(job, partial(job.pictures.make, name))
+            file = await self._make(job, partial(job.files.make, name))
         if file is None or file.suffix not in KINDS:
             raise HTTPException(404, "Expected the name of a file that this job made, got another.")
         headers = {"content-security-policy": ATOMS_POLICY} if file.suffix == ".html" else {}
@@ -172,13 +181,13 @@ class _Page:
         return Response(tile, media_type="image/png")
 
     async def _make(self, job: Job, make: Callable[[], Made]) -> Made:
-        """Make something of a job's pictures in a thread."""
+        """Make something of a job in a thread."""
         try:
             made = await run_in_threadpool(make)
         except (OSError, ValueError) as error:
             if self._jobs.find(job.id) is None:
                 raise HTTPException(404, GONE) from error  # its files were removed in the meantime
-            raise HTTPException(507, f"The picture could not be written ({error}).") from error
+            raise HTTPException(507, f"The file could not be written ({error}).") from error
         self._jobs.forget()  # what was made takes space
         return made
 

@@ -1,4 +1,4 @@
-"""The three things that the page does: fuse a focus stack, enlarge a picture, show the atoms of a model.
+"""What the page does with pictures and models: fuse a focus stack, enlarge a picture, show the atoms of a model.
 
 Each is called in the worker thread with its job and the form that was sent. It reports progress, keeps pictures and
 files for the page in the job's folder and returns, as JSON, what the page shows.
@@ -18,19 +18,19 @@ import numpy.typing as npt
 from ..images import MultiFocusFusion, SuperResolution, imresize
 from ..images._files import Picture, read_image
 from . import _samples
-from ._jobs import SENT, Job
+from ._jobs import READING, SENT, WRITING, Job, Phase
 from ._pictures import FORMATS, MOST_SHOWN, align
+from ._speech import widen
 from ._uploads import Form, Limits, Upload
 
 Pixels = npt.NDArray[Any]
 
-READING, WRITING = "Reading the files", "Writing the result"
-#: Names of the estimators' stages on the page.
-PHASES = {
-    "fusing": "Fusing the pictures",
-    "upscaling": "Enlarging the picture",
-}
 WORKED = 0.96  # share of a job that is done when the estimator is; the rest is writing
+#: The estimators' stages on the page.
+PHASES = {
+    "fusing": Phase("Fusing the pictures", 0, WORKED),
+    "upscaling": Phase("Enlarging the picture", 0, WORKED),
+}
 SCALES = ("2", "3", "4")
 #: Colours of the sources in a decision map: safe for colour-blind people (Okabe and Ito), repeated beyond eight.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#555555")
@@ -54,13 +54,13 @@ def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
                 f"Expected pictures of one size and kind, got {first} in '{uploads[0].name}' and {header} in"
                 f" '{upload.name}'."
             )
-    job.report(PHASES["fusing"])
+    job.report(PHASES["fusing"].name)
     register = form.options.get("register", "yes") == "yes"
     fused = MultiFocusFusion(
         register="auto" if register else False,
         keep_size=register and form.options.get("keep_size") == "yes",  # pictures that are not moved keep theirs
         n_jobs=-1,
-        callback=job.watch(PHASES, end=WORKED),
+        callback=job.watch(PHASES),
     ).fuse([upload.path for upload in uploads])
     job.report(WRITING, WORKED)
     stem = uploads[0].stem
@@ -73,7 +73,7 @@ def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     ]
     decision = _keep_map(job, fused.decision, len(uploads), f"{stem}-map")
     job.report(WRITING, 0.5 * (1 + WORKED))
-    job.pictures.make(befores[0]["view"])  # the one that is shown first
+    job.files.make(befores[0]["view"])  # the one that is shown first
     return {
         "result": result | {"label": "Fused"},
         "note": "" if form.files else _samples.STACK_NOTE,
@@ -108,13 +108,13 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
         raise ValueError(f"Expected one picture at a time, got {len(uploads)}.")
     limits.check_pictures(uploads, int(scale) ** 2)
     picture = read_image(uploads[0].path)
-    job.report(PHASES["upscaling"])
-    enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES, end=WORKED))
+    job.report(PHASES["upscaling"].name)
+    enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES))
     large = enlarger.upscale(picture.pixels)
     job.report(WRITING, WORKED)
     result = _keep(job, "enlarged", replace(picture, pixels=large), f"{uploads[0].stem}-x{scale}", wanted)
     bicubic = job.pictures.keep("bicubic", replace(picture, pixels=imresize(picture.pixels, int(scale))))
-    job.pictures.make(bicubic["view"])
+    job.files.make(bicubic["view"])
     return {
         "result": result | {"label": "Enlarged"},
         "note": "" if form.files else _samples.SMALL_NOTE,
@@ -147,7 +147,7 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     }
 
 
-TASKS = {"fuse": fuse, "enlarge": enlarge, "explore": explore}
+TASKS = {"fuse": fuse, "enlarge": enlarge, "widen": widen, "explore": explore}
 
 
 def _wanted_format(form: Form) -> str | None:
@@ -166,7 +166,7 @@ def _keep(job: Job, name: str, picture: Picture, download: str, wanted: str | No
     """
     bits = 8 * picture.pixels.itemsize
     result = job.pictures.keep(name, picture)
-    job.pictures.make(result["view"])
+    job.files.make(result["view"])
     kind = wanted or ("TIFF" if bits == 16 else "PNG")
     return result | {"format": kind, "formats": job.pictures.offer(name, download), "bits": bits}
 

@@ -13,7 +13,7 @@ const HINTS = {
 
 /** A picture is {label, view, width, height, tiles}: addresses of it as a whole, and of its tiles. */
 class Comparison {
-  constructor(before, after, width) {
+  constructor(before, after, width, caption) {
     this.figure = copyOf("template-compare");
     for (const part of ["stage", "pan", "sheet", "split", "line", "zoom", "hint"]) {
       this[part] = this.figure.querySelector(`.${part}`);
@@ -27,11 +27,8 @@ class Comparison {
     this.show(before);
     this.split.addEventListener("input", () => this.move(this.split.value));
     this.split.addEventListener("keydown", (event) => this.press(event));
-    this.zoom.addEventListener("click", () => this.toggle(0.5, 0.5));
-    this.stage.addEventListener("dblclick", (event) => {
-      const box = this.sheet.getBoundingClientRect();
-      this.toggle((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
-    });
+    if (caption === null) this.enlargeOnDemand();
+    else this.figure.querySelector("figcaption").replaceChildren(caption);
     this.pan.addEventListener("scroll", () => this.update());
     this.drag(this.pan, (event) => this.pan.scrollBy(-event.movementX, -event.movementY), "mouse");
     this.drag(this.line, (event) => {
@@ -40,6 +37,14 @@ class Comparison {
     });
     new ResizeObserver(() => this.fit()).observe(this.stage);
     this.fit();
+  }
+
+  enlargeOnDemand() {
+    this.zoom.addEventListener("click", () => this.toggle(0.5, 0.5));
+    this.stage.addEventListener("dblclick", (event) => {
+      const box = this.sheet.getBoundingClientRect();
+      this.toggle((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height);
+    });
   }
 
   put(side, picture) {
@@ -132,8 +137,11 @@ class Comparison {
   }
 }
 
-/** Return the frame, of some width at most, and a function that puts another picture on its left side. */
-export function compare(before, after, width) {
-  const made = new Comparison(before, after, width);
+/**
+ * Return the frame, of some width at most, and a function that puts another picture on its left side. With a caption,
+ * there is nothing to see at 100 %.
+ */
+export function compare(before, after, width, caption = null) {
+  const made = new Comparison(before, after, width, caption);
   return { figure: made.figure, show: (picture) => made.show(picture) };
 }

@@ -16,3 +16,9 @@ export function copyOf(template) {
 export function sizeOf(bytes) {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }
+
+/** Scroll until an element is seen, if it is not. */
+export function bringIntoSight(place) {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  place.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "nearest" });
+}

@@ -31,7 +31,7 @@ export const cancel = (id) => ask(`jobs/${id}`, { method: "DELETE", keepalive: t
 export async function prepare(address) {
   const answer = await fetch(address, { method: "HEAD", cache: "no-store" }).catch(() => { throw new Refused(GONE); });
   await answer.text(); // which is empty
-  if (!answer.ok) throw refusal({}, answer.status);
+  if (!answer.ok) await ask(address); // which says why
   return Number(answer.headers.get("content-length"));
 }
 

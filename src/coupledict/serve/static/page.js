@@ -1,4 +1,4 @@
-// The page: three tasks behind tabs, and files that are dropped on it.
+// The page: its tasks behind tabs, and files that are dropped on it.
 
 import { about, remember, remembered } from "./jobs.js";
 import { Task } from "./task.js";
@@ -51,14 +51,22 @@ select(tabs[remembered("tab")] ? remembered("tab") : 0, false);
 try {
   limits = await about();
   document.getElementById("version").textContent = limits.version;
-  for (const place of document.querySelectorAll(".drop-limits")) {
-    const pictures = place.closest("#explore") ? "" : `, ${limits.megapixels} megapixels a picture`;
-    place.textContent = `Up to ${limits.megabytes} MB at a time${pictures}`;
+  const sizes = {
+    fuse: `up to ${limits.files} files, ${limits.megapixels} megapixels each and ${limits.megabytes} MB in all`,
+    enlarge: `up to ${limits.megapixels} megapixels when it is enlarged, from ${limits.megabytes} MB at most`,
+    widen: limits.megasamples ? `up to ${limits.megasamples} million samples, from ${limits.megabytes} MB at most` : "",
+    explore: `up to ${limits.megabytes} MB`,
+  };
+  for (const task of tasks) {
+    task.panel.querySelector(".limits").textContent = sizes[task.name] ? ` (${sizes[task.name]})` : "";
+    if (limits.missing?.[task.name]) task.lack(limits.missing[task.name]);
   }
   // What the program reads besides the kinds that browsers know: HEIC, and raw files of cameras.
   for (const input of document.querySelectorAll("input[accept^='image/']")) {
     input.accept = [input.accept, ...limits.pictures].join(",");
   }
+  const sounds = document.querySelector("#widen input[type=file]"); // suffixes of those that browsers do not know
+  sounds.accept = [sounds.accept, ...(limits.sounds ?? [])].join(",");
   tasks.forEach((task) => task.resume());
 } catch (error) {
   active().complain(error.message);

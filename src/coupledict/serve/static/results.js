@@ -1,8 +1,9 @@
 // What a finished job looks like on the page.
 
 import { compare } from "./compare.js";
-import { element, sizeOf } from "./elements.js";
+import { bringIntoSight, element, sizeOf } from "./elements.js";
 import { prepare } from "./jobs.js";
+import { players } from "./players.js";
 
 const ENLARGED = 2; // small results are shown larger than they are, so that there is something to see
 const HEIGHT = 85; // percent of the window that a picture may take
@@ -25,11 +26,14 @@ function frame(job, shown) {
   return compare(shownAs(job, shown.before[0]), shownAs(job, shown.result), most);
 }
 
-/** Return a link to the result, a choice of its format, and a place that tells of the file. */
-function saving(job, shown) {
-  const { result } = shown;
+/**
+ * Return a link to the result, a choice of its format, a place that tells of the file, and one that tells what went wrong.
+ * `describe` says what is in a file of some format.
+ */
+function saving(job, result, text, describe) {
   const link = element("a", { class: "button primary" });
   const about = element("span", { role: "status" });
+  const wrong = element("p", { class: "message", role: "alert", hidden: true });
   const select = element("select", {}, ...result.formats.map((entry) =>
     element("option", { value: entry.format, selected: entry.format === result.format }, entry.format)));
   const choose = async () => {
@@ -39,21 +43,29 @@ function saving(job, shown) {
     link.removeAttribute("href"); // until the file is there
     link.textContent = `Writing ${entry.format} …`;
     about.textContent = "";
+    wrong.hidden = true;
     try {
       const bytes = await prepare(address);
       if (!current()) return;
-      const bits = result.bits === 8 ? "" : entry.format === "JPEG" ? ", 8 of 16 bits" : ", 16 bits";
-      about.textContent = `${entry.name}, ${size(result)}${bits}, ${sizeOf(bytes)}.`;
+      about.textContent = `${entry.name}, ${describe(entry.format)}, ${sizeOf(bytes)}.`;
       link.href = address;
       link.download = entry.name;
     } catch (error) {
-      if (current()) about.textContent = error.message;
+      if (!current()) return;
+      wrong.hidden = false;
+      wrong.textContent = error.message;
+      bringIntoSight(wrong);
     }
-    if (current()) link.textContent = "Download the picture";
+    if (current()) link.textContent = text;
   };
   select.addEventListener("change", choose);
   choose();
-  return { link, choice: element("label", {}, element("span", {}, "as"), select), about };
+  return { link, choice: element("label", {}, element("span", {}, "as"), select), about, wrong };
+}
+
+function savingPicture(job, { result }) {
+  const bits = (format) => (result.bits === 8 ? "" : format === "JPEG" ? ", 8 of 16 bits" : ", 16 bits");
+  return saving(job, result, "Download the picture", (format) => `${size(result)}${bits(format)}`);
 }
 
 function source(told) {
@@ -71,7 +83,7 @@ function fused(job, shown) {
   const select = element("select", {}, ...shown.before.map((picture, number) =>
     element("option", { value: number }, picture.label)));
   select.addEventListener("change", () => show(shownAs(job, shown.before[Number(select.value)])));
-  const { link, choice, about } = saving(job, shown);
+  const { link, choice, about, wrong } = savingPicture(job, shown);
   const whole = shown.result.width === shown.source.width && shown.result.height === shown.source.height;
   const cropped = whole ? "" : ` Of ${size(shown.source)}, what all pictures show is kept.`;
   const unaligned = shown.shares.filter((told) => told.note);
@@ -82,6 +94,7 @@ function fused(job, shown) {
     element("div", { class: "toolbar" },
       element("div", { class: "saving" }, link, choice),
       element("label", {}, element("span", {}, "Compare with"), select)),
+    wrong,
     element("p", { class: "note" }, about, `${cropped} ${shown.note}`),
     element("div", { class: "decision" },
       element("figure", {}, element("img", { src: `jobs/${job.id}/${shown.map.view}`, class: "map",
@@ -95,11 +108,12 @@ function fused(job, shown) {
 
 function enlarged(job, shown) {
   const { figure } = frame(job, shown);
-  const { link, choice, about } = saving(job, shown);
+  const { link, choice, about, wrong } = savingPicture(job, shown);
   return [
     element("h2", {}, `${size(shown.source)} became ${size(shown.result)}`),
     figure,
     element("div", { class: "toolbar" }, element("div", { class: "saving" }, link, choice)),
+    wrong,
     element("p", { class: "note" }, about,
       ` On the left is the usual enlargement (bicubic), on the right ours. ${shown.note}`),
   ];
@@ -117,6 +131,52 @@ function explored(job, shown) {
   ];
 }
 
-const KINDS = { fuse: fused, enlarge: enlarged, explore: explored };
+const kilohertz = (hertz) => `${Number((hertz / 1000).toFixed(1))} kHz`;
+const BANDS = { narrow: "narrow-band speech", telephone: "telephone speech", wide: "wide-band sound" };
+const LEFT = {
+  wide: "It has a high band already. If there is only noise above 4 kHz, choose Narrow above, and widen it again.",
+  unknown: "There is too little sound to measure its band; choose Narrow or Telephone above, and widen it again.",
+};
+const SPECTRA = "What there is at each time, from left to right, and at each frequency, from 0 at the bottom to 8 kHz at the"
+  + " top; the lighter, the louder.";
+
+function found({ label, band, measured, channels, rate, seconds }) {
+  const what = BANDS[band.kind] ? `${BANDS[band.kind]}, up to ${kilohertz(band.high)}` : "hardly any sound";
+  const details = `${channels} ${channels === 1 ? "channel" : "channels"} at ${kilohertz(rate)}, ${seconds.toFixed(1)} s`;
+  return element("p", { class: "found" }, element("b", {}, label), `: ${what} (${measured ? "measured" : "as you say"}),`
+    + ` ${details}.`);
+}
+
+function widened(job, shown) {
+  const { source } = shown;
+  const address = (file) => `jobs/${job.id}/${file}`;
+  if (!shown.widened) {
+    return [
+      element("h2", {}, "Nothing was added"),
+      found(source),
+      element("p", { class: "remark" }, LEFT[source.band.kind]),
+      players([{ label: "Your recording", address: address(shown.before) }]),
+    ];
+  }
+  const { link, choice, about, wrong } = saving(job, shown.result, "Download the sound",
+    () => `${kilohertz(shown.result.rate)}, ${source.seconds.toFixed(1)} s`);
+  const [before, after] = shown.spectra.map((picture) => shownAs(job, picture));
+  const { figure } = compare(before, after, "100%", SPECTRA);
+  figure.classList.add("spectra");
+  const cut = shown.clipped && `${shown.clipped} samples were too loud for the file, and were cut; make the recording`
+    + " quieter first.";
+  return [
+    element("h2", {}, "With a band up to 8 kHz"),
+    found(source),
+    cut ? element("p", { class: "remark" }, cut) : null,
+    players([{ label: "Before", address: address(shown.before) }, { label: "After", address: address(shown.after) }]),
+    figure,
+    element("div", { class: "toolbar" }, element("div", { class: "saving" }, link, choice)),
+    wrong,
+    element("p", { class: "note" }, about, ` ${shown.note}`),
+  ].filter((part) => part !== null);
+}
+
+const KINDS = { fuse: fused, enlarge: enlarged, widen: widened, explore: explored };
 
 export const render = (task, job) => KINDS[task](job, job.result);

@@ -1,7 +1,7 @@
 // One task of the page: a place for its files, what is being done with them, and what came out.
 
 import { Chosen } from "./chosen.js";
-import { copyOf, sizeOf } from "./elements.js";
+import { bringIntoSight, copyOf, element, sizeOf } from "./elements.js";
 import { begin, cancel, find, follow, isOver, Refused, remember, remembered } from "./jobs.js";
 import { render } from "./results.js";
 import { TimeLeft } from "./timing.js";
@@ -9,6 +9,12 @@ import { TimeLeft } from "./timing.js";
 const HANDING = 0.05; // share of the bar for handing over the files, which takes little on one machine
 const COMPRESSED = /\.(jpe?g|webp|hei[cf]|avif)$/i;
 const DEEP = /\.(tiff?|dng|cr[23w]|nef|nrw|arw|raf|orf|rw2|pef|srw)$/i;
+
+/** What a strength of the high band is good for. */
+const inWords = (strength) => {
+  if (strength === 0) return "0, hardly heard";
+  return `${strength}, ${strength < 0.4 ? "careful" : strength < 0.75 ? "as predicted" : "as loud as speech"}`;
+};
 
 /** What is under way: an upload, and then a job. */
 class Run {
@@ -43,8 +49,10 @@ export class Task {
     this.least = Number(panel.dataset.least);
     this.most = Number(panel.dataset.most ?? Infinity);
     this.current = null;
+    this.lacking = false;
     const work = copyOf("template-work");
     panel.append(work);
+    this.work = work;
     for (const part of ["run", "sample", "progress", "figures", "cancel", "status", "message", "result"]) {
       this[part] = work.querySelector(`.${part}`);
     }
@@ -63,10 +71,19 @@ export class Task {
   }
 
   prepareOptions() {
-    const { register, keep_size: keepSize, format } = this.form.elements;
+    const { register, keep_size: keepSize, format, strength } = this.form.elements;
     if (register) {
       const update = () => { keepSize.disabled = !register.checked; }; // pictures that are not moved keep theirs
       register.addEventListener("change", update);
+      update();
+    }
+    if (strength) {
+      const output = this.form.querySelector("output");
+      const update = () => {
+        output.textContent = inWords(Number(strength.value));
+        strength.setAttribute("aria-valuetext", output.textContent);
+      };
+      strength.addEventListener("input", update);
       update();
     }
     this.formatChosen = false;
@@ -79,8 +96,7 @@ export class Task {
 
   /** Take files. A stack is gathered until it is complete, and whoever gathers it knows when; others begin at once. */
   add(files) {
-    if (files.length === 0) return;
-    this.complain(null);
+    if (files.length === 0 || this.lacking) return;
     if (this.most === 1) {
       this.start(files);
       return;
@@ -108,9 +124,21 @@ export class Task {
     }
   }
 
-  complain(message) {
+  /** Show what went wrong, where it is seen, until the next try. */
+  complain(message, scroll = true) {
     this.message.hidden = message === null;
     this.message.textContent = message ?? "";
+    if (message !== null && scroll) bringIntoSight(this.message);
+  }
+
+  /** Say what is missing on this machine, and offer nothing. */
+  lack(text) {
+    this.lacking = true;
+    this.form.hidden = true;
+    this.work.hidden = true;
+    const [reason, command] = text.split(/(?=pip install )/);
+    const words = element("p", { class: "remark lacking" }, reason, command ? element("code", {}, command) : null);
+    this.panel.querySelector(".about").after(words);
   }
 
   /** Return what is wrong with files before they are sent, or null. */
@@ -241,22 +269,22 @@ export class Task {
     if (job.state === "waiting") {
       this.show(job.before > 0 ? `Waiting; ${job.before} before this one` : "Waiting", null);
     } else if (job.state === "running") {
-      const share = run.handing + (1 - run.handing) * job.share;
-      this.show(job.phase || "Beginning", share, run.left.tell(job.elapsed, job.share));
+      const known = job.share !== null;
+      const share = known ? run.handing + (1 - run.handing) * job.share : null;
+      this.show(job.phase || "Beginning", share, known ? run.left.tell(job.elapsed, job.share) : "");
     }
   }
 
   finish(job, scroll) {
     this.tell("");
-    if (job.state !== "done") remember(this.name, null);
-    if (job.state === "failed") this.complain(job.message);
+    if (job.state === "cancelled") remember(this.name, null); // an error is told again after a reload
+    if (job.state === "failed") this.complain(job.message, scroll);
     if (job.state === "cancelled") this.tell("Cancelled.");
     if (job.state !== "done") return;
     this.tell(job.seconds < 0.1 ? "Done." : `Done in ${job.seconds.toFixed(1)} seconds.`);
     this.result.replaceChildren(...render(this.name, job));
     this.result.hidden = false;
     if (!scroll) return;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.result.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "nearest" });
+    bringIntoSight(this.result);
   }
 }
