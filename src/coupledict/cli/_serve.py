@@ -11,7 +11,7 @@ from ._app import Result, command
 
 
 @command(
-    "A page on this machine to fuse, enlarge and explore, without programming.",
+    "A page on this machine to fuse, enlarge, widen and explore, without programming.",
     "coupledict serve",
     "coupledict serve --port 8000 --no-browser",
     "coupledict serve --max-megabytes 4000 --max-megapixels 160",
@@ -24,7 +24,7 @@ def serve(
         float, typer.Option(help="Most pixels of a picture, sent or made, in millions.", min=0.001)
     ] = 120,
 ) -> Result:
-    """Open a page that fuses focus stacks, enlarges pictures and shows the atoms of models.
+    """Open a page that fuses focus stacks, enlarges pictures, widens speech and shows the atoms of models.
 
     The page is for this machine alone: it is at 127.0.0.1, under an address that nobody can guess, and nothing leaves
     the machine. What is uploaded and made is removed when Ctrl-C ends it.
