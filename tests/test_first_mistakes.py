@@ -9,7 +9,7 @@ from learners import make, planted_views
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from coupledict import DictionaryLearning, OnlineDictionaryLearning
+from coupledict import DictionaryLearning, OnlineDictionaryLearning, SparseCoder, sparse_encode
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
 from coupledict.matching import CrossModalMatcher
 from coupledict.views import EachView, Views
@@ -146,3 +146,54 @@ def test_others_need_all_labels(Xs):
         matcher().fit(Xs, y)
     with pytest.raises(ValueError, match=r"y.*got NaN for 3 of 60 samples, first for sample 2\. .*leave y out"):
         matcher().fit(Xs, some_without("NaN").astype(float))
+
+
+# NaN in one view
+
+
+def test_nan_is_told_with_the_view_the_first_sample_and_their_number(Xs, y):
+    U, L = Xs
+    holes = L.copy()
+    holes[[41, 17, 50], [2, 0, 1]] = np.nan
+    fitted, named = make().fit(Xs), make().fit({"upper": U, "lower": L})
+    several = [
+        lambda X: make().fit(X),
+        lambda X: make(growth=None, update="ksvd").fit(X),
+        lambda X: online().fit(X),
+        lambda X: online().partial_fit(X),
+        lambda X: (named if isinstance(X, dict) else fitted).transform(X),
+        lambda X: (named if isinstance(X, dict) else fitted).score(X),
+        lambda X: sparse_encode(X, {"upper": U[:5], "lower": L[:5]} if isinstance(X, dict) else [U[:5], L[:5]]),
+        lambda X: SparseCoder({"upper": U[:5], "lower": L[:5]} if isinstance(X, dict) else [U[:5], L[:5]]).fit(X),
+        lambda X: classifier().fit(X, y),
+    ]
+    for call in several:
+        for given, view in (([U, holes], r"X\[1\]"), ({"upper": U, "lower": holes}, r"X\['lower'\]")):
+            with pytest.raises(ValueError, match=rf"{view}.*sample 17\b.* 2 more samples.*missing='nan'"):
+                call(given)
+    with pytest.raises(ValueError, match=r"X\['lower'\].*sample 17\b.*missing='nan'"):
+        matcher().fit({"upper": U, "lower": holes})
+    holes[[41, 50]] = L[[41, 50]]
+    with pytest.raises(ValueError, match=r"got NaN in X\[1\], sample 17\. If NaN stands"):
+        make().fit([U, holes])
+
+
+def test_a_view_without_weight_is_not_blamed(Xs):
+    holes = [view.copy() for view in Xs]
+    holes[0][3], holes[1][17] = np.nan, np.nan
+    with pytest.raises(ValueError, match=r"got NaN in X\[1\], sample 17\."):
+        sparse_encode(holes, [Xs[0][:5], Xs[1][:5]], view_weights=[0, 1])
+
+
+def test_faults_of_named_views_are_told_by_name(Xs):
+    U, L = Xs
+    learner = make().fit({"upper": U, "lower": L})
+    for call, words in (
+        (lambda: make().fit({"upper": U, "lower": L[:50]}), r"got 60 and 50 \(X\['lower'\]\)"),
+        (lambda: make().fit({"upper": U, "lower": L.astype(complex)}), r"X\['lower'\] to hold real numbers"),
+        (lambda: make().fit({"upper": U, "lower": None}), r"None for X\['lower'\]"),
+        (lambda: learner.transform({"upper": U, "lower": U}), r"X\['lower'\] to have 9 features"),
+        (lambda: learner.transform({"upper": U, "lower": L[0]}), r"X\['lower'\] to have 2 dimensions"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=words):
+            call()

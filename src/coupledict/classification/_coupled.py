@@ -41,7 +41,7 @@ from . import _label_views as labels
 from ._dictionaries import default_components, learn_dictionaries
 from ._file_checks import check_atom_classes, check_sizes
 from ._folds import LEAST_FOLDS, draw_folds
-from ._labelled import Labelled, check_given, check_labelled
+from ._labelled import Labelled, check_given, check_labelled, check_rows_agree
 from ._recognizer import HeadKind, Recognizer, Sources
 from ._routes import RouteFitter
 from ._scaling import Preprocess, Scaler, check_preprocess
@@ -462,6 +462,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         float
         """
         refuse_loose_views("score({}, y)", X, y)
+        check_rows_agree(X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
 
     def predict(self, X: ViewLike | ViewsLike, *others: object) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +16,8 @@ from ..estimators.tables import feature_names
 from ..foundation.arrays import Array, Floats
 from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, masked_to_nan, may_miss
-from ..foundation.views import check_views, is_view_list, list_views, view_names
+from ..foundation.tables import check_same_rows
+from ..foundation.views import check_views, is_view_list, list_views, view_labels, view_names
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -77,13 +79,14 @@ def check_labelled(
     _refuse_missing_labels(estimator, y, unlabeled)
     if is_view_list(X):
         _check_labels_are_given(y)
-        given = list_views(X)
-        views = _all_views(given)
+        given, labels = check_rows_agree(X, y, sample_weight)
+        views = _all_views(given, labels)
         y = _as_label_array(y)
         widths = [view.shape[1] for view in views]
         names = _names(widths, view_names_in_=view_names(X), view_feature_names_in_=feature_names(given))
-        incomplete = check_entries(given, views, [f"X[{v}]" for v in range(len(views))], missing)
+        incomplete = check_entries(given, views, labels, missing)
     else:
+        check_rows_agree(X, y, sample_weight)
         array, y, names = _check_single_view(estimator, X, y, may_be_unlabeled=unlabeled is not None)
         views, incomplete = [array], check_entries([X], [array], ["X"], missing)
     y = column_or_1d(y, warn=True)
@@ -125,8 +128,10 @@ def check_entries(given: Any, views: list[Array], names: list[str], missing: Mis
         if bad.any():
             row, column = (int(place) for place in np.argwhere(bad)[0])
             what = "NaN" if np.isnan(view[row, column]) else "infinity"
+            others = int(bad.any(axis=1).sum()) - 1
+            more = f", and in {others} more sample{'s' if others > 1 else ''}" if others else ""
             raise ValueError(
-                f"Expected {name} to be finite, got {what} in sample {row}, feature {column}."
+                f"Expected {name} to be finite, got {what} in sample {row}, feature {column}{more}."
                 f"{remedy if what == 'NaN' else ''}"
             )
     return incomplete
@@ -198,17 +203,26 @@ def _number_classes(y: Any, unlabeled: object) -> tuple[npt.NDArray[np.intp], Ma
     return coded, labelled, classes
 
 
-def _all_views(X: object) -> list[Array]:
+def check_rows_agree(X: Any, y: Any, sample_weight: Any = None) -> tuple[list[Any], list[str]]:
+    """Return the views, or the only one, and what to call them; raise if labels or weights have another index."""
+    several = is_view_list(X)
+    given = list(list_views(X)) if several else [X]
+    names = view_labels(range(len(given)), view_names(X)) if several else ["X"]
+    check_same_rows([*given, y, sample_weight], [*names, "y", "sample_weight"])
+    return given, names
+
+
+def _all_views(X: object, labels: Sequence[str]) -> list[Array]:
     views: list[Array] = []
-    for v, view in enumerate(check_views(X, "X", single=False)):
+    for view, label in zip(check_views(X, "X", single=False), labels, strict=True):
         if view is None:
-            raise ValueError(f"Expected every view to be there in fit, got None for X[{v}].")
+            raise ValueError(f"Expected every view to be there in fit, got None for {label}.")
         if view.shape[0] == 0 or view.shape[1] == 0:
-            raise ValueError(f"Expected X[{v}] to have at least one sample and one feature, got shape {view.shape}.")
+            raise ValueError(f"Expected {label} to have at least one sample and one feature, got shape {view.shape}.")
         if views and view.shape[0] != views[0].shape[0]:
             raise ValueError(
                 f"Expected the same number of samples in every view, got {views[0].shape[0]} and"
-                f" {view.shape[0]} (X[{v}])."
+                f" {view.shape[0]} ({label})."
             )
         views.append(view if view.dtype in NUMBER_TYPES else view.astype(np.float64))
     if not views:
@@ -224,7 +238,7 @@ def check_given(
         array = np.asarray(validate_data(estimator, masked_to_nan(X), reset=False, **ONE_VIEW))
         check_entries([X], [array], ["X"], missing)
         return (0,), [array]
-    views = check_views(X, "X", single=False)
+    views = check_views(X, "X", single=False, names=getattr(estimator, "view_names_in_", None))
     if len(views) != len(widths):
         raise ValueError(f"Expected {len(widths)} views in X (None for an absent one), got {len(views)}.")
     present = tuple(v for v, view in enumerate(views) if view is not None)

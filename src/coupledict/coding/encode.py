@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from ..foundation.arrays import Array, Floats, common_dtype
 from ..foundation.checks import check_choice, check_weights
 from ..foundation.missing import Missing, may_miss
-from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_names
+from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_labels, view_names
 from ..parallel.jobs import count_jobs
 from .gap import duality_gaps
 from .making import make_coder
@@ -53,13 +53,16 @@ def match_views(
     name: str = "X",
     missing: Missing = "error",
     keep_mapped: bool = False,
+    names: Sequence[str] | None = None,
 ) -> tuple[list[int], list[Array], bool]:
     """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
+
+    `names` are those of the views, for errors.
 
     The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
     mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`.
     """
-    views = check_views(X, name, single=single, keep_mapped=keep_mapped)
+    views = check_views(X, name, single=single, keep_mapped=keep_mapped, names=names)
     if len(views) != len(dictionaries):
         raise ValueError(
             f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
@@ -71,7 +74,7 @@ def match_views(
     arrays: list[Array] = []
     labels: list[str] = []
     for v in present:
-        view, d, label = views[v], dictionaries[v], name if single else f"{name}[{v}]"
+        view, d, label = views[v], dictionaries[v], name if single else view_labels([v], names, name)[0]
         assert view is not None
         if d is None:
             raise ValueError(f"Expected {label} to be None, as dictionary[{v}] is; got an array of shape {view.shape}.")
@@ -282,14 +285,17 @@ def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Mi
     """Check samples and dictionaries as users give them."""
     check_choice(missing, "missing", get_args(Missing))
     dictionaries, single = check_dictionaries(dictionary)
-    given = list_views(X, view_names(dictionary))
-    present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing, keep_mapped=True)
+    named = view_names(dictionary)
+    given = list_views(X, named)
+    present, views, incomplete = match_views(
+        given, dictionaries, single=single, missing=missing, keep_mapped=True, names=named
+    )
     weights = check_weights(view_weights, len(dictionaries))[present]
     if not weights.any():
         raise ValueError("Expected a positive weight for at least one of the given views, got only zeros.")
     kept = [i for i, weight in enumerate(weights) if weight > 0]
     chosen = [d for i in kept if (d := dictionaries[present[i]]) is not None]
     views = [views[i] for i in kept]
-    names = None if single else tuple(f"X[{present[i]}]" for i in kept)
+    names = None if single else tuple(view_labels([present[i] for i in kept], named))
     samples = Samples(views, common_dtype([*views, *chosen]), names=names, missing=incomplete)
     return _Given(samples, chosen, weights[kept])

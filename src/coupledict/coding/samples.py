@@ -13,6 +13,8 @@ from ..foundation.arrays import Array, read_rows
 from ..foundation.mapped import rows_in_memory
 from ..kernels import _native
 
+ROWS_AT_ONCE = 16384  # that are looked at for an error
+
 
 class RowOrder(Protocol):
     """Which rows a pass reads, and in which order; need not hold a list of all of them."""
@@ -89,13 +91,44 @@ class Samples:
             check_finite(self.views, self.origin, self.names, missing=self.missing)
             name = f"row {self.origin.start + start + row} of chunk {self.origin.block}"
         if status[row] == _native.NOT_FINITE:
-            number = self.number(start + row)
-            rows = [rows_in_memory(view, number, number + 1)[0] for view in self.views]
-            raise not_finite(rows, name, self.names, missing=self.missing)
+            raise self._not_finite(self.number(start + row), name)
         raise ValueError(
             f"The coefficients of {name} exceed the range of {self.dtype}."
             " Bring X and the dictionary to comparable scales."
         )
+
+    def _not_finite(self, number: int, name: str) -> ValueError:
+        """Return the error for this sample; where all samples are at hand it names the first one of the view."""
+        rows = [rows_in_memory(view, number, number + 1)[0] for view in self.views]
+        place = next((v for v, row in enumerate(rows) if bad_rows(row[None], missing=self.missing).any()), None)
+        if place is None or self.origin is not None:
+            return not_finite(rows, name, self.names, missing=self.missing)
+        names = None if self.names is None else [self.names[place]]
+        return not_finite_in(self.views[place], names, missing=self.missing)
+
+
+def bad_rows(rows: Array, *, missing: bool) -> npt.NDArray[np.bool_]:
+    """Return which rows have infinity, or NaN unless it stands for a missing entry."""
+    return np.asarray((np.isinf(rows) if missing else ~np.isfinite(rows)).any(axis=1))
+
+
+def first_bad(view: Array, *, missing: bool) -> tuple[int, int]:
+    """Return the number of the first bad row of a view, and how many there are; see :func:`bad_rows`."""
+    first, count = -1, 0
+    for start in range(0, len(view), ROWS_AT_ONCE):
+        bad = bad_rows(rows_in_memory(view, start, start + ROWS_AT_ONCE), missing=missing)
+        if bad.any() and first < 0:
+            first = start + int(np.argmax(bad))
+        count += int(bad.sum())
+    return first, count
+
+
+def not_finite_in(view: Array, names: Sequence[str] | None, *, missing: bool) -> ValueError:
+    """Return the error for a view with bad rows, of which it names the first and tells the number."""
+    first, count = first_bad(view, missing=missing)
+    more = "" if count == 1 else f" and {count - 1} more sample{'s' if count > 2 else ''}"
+    row = rows_in_memory(view, first, first + 1)[0]
+    return not_finite([row], f"sample {first}{more}", names, missing=missing)
 
 
 def _gather(view: Array, rows: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> Array:

@@ -18,7 +18,8 @@ from ..coding.samples import Piece
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number
 from ..foundation.mapped import copy_mapped, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
-from ..foundation.views import Views, check_view, list_views, view_names
+from ..foundation.tables import check_same_rows
+from ..foundation.views import Views, check_view, list_views, view_labels, view_names
 
 BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
 BLOCK_BYTES = 32 << 20  # and the largest size of such a block
@@ -189,6 +190,8 @@ class _Chunks(Blocks):
         parts = [chunk] if self._single else list(chunk)
         present = [v for v, part in enumerate(parts) if part is not None]
         views = [check_view(parts[v], name if self._single else f"{name}[{v}]") for v in present]
+        if not self._single:
+            check_same_rows([parts[v] for v in present], view_labels(present, self.view_names, name))
         masks = [declared_missing(parts[v]) for v in present]
         self.missing = self.missing or any(mask is not None for mask in masks)
         if self.only_marked:

@@ -16,6 +16,7 @@ from ..coding.results import PassSums
 from ..coding.samples import Piece, RowOrder, Samples
 from ..files.codes import CodeFile
 from ..foundation.arrays import Array, Floats, safe_scale
+from ..foundation.views import view_labels
 from ..parallel.jobs import Threads
 from .block_work import EVERYTHING, Wanted
 from .moments import Fill, MomentSums
@@ -80,7 +81,7 @@ class Data(ABC):
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the views that are present, for error messages; None for a single view."""
-        return tuple(f"X[{v}]" for v in self.present) if self.n_views > 1 else None
+        return tuple(view_labels(self.present, self.view_names)) if self.n_views > 1 else None
 
     @abstractmethod
     def largest_of_views(self, threads: Threads) -> Floats:

@@ -13,19 +13,17 @@ from sklearn.utils import check_array
 
 from ..coding.encode import check_dictionaries, match_views, sparse_encode
 from ..coding.rule import Pursuit
-from ..coding.samples import not_finite
+from ..coding.samples import first_bad, not_finite_in
 from ..foundation.arrays import Array, common_dtype
 from ..foundation.checks import check_choice, check_weights
-from ..foundation.mapped import find_map, rows_in_memory
+from ..foundation.mapped import find_map
 from ..foundation.missing import Missing
 from ..foundation.tables import is_table
-from ..foundation.views import ViewsLike, is_view_list, list_views, view_names
+from ..foundation.views import ViewsLike, is_view_list, list_views, view_labels, view_names
 from .base import rebuild
 from .display import PicturedMixin
 from .keeping import keep_fitted
 from .tables import Codes, CodesMixin, check_names, feature_names, keep_feature_names
-
-ROWS_AT_ONCE = 4096
 
 
 class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[misc]
@@ -129,13 +127,9 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         dictionaries, single = check_dictionaries(self.dictionary)
         weights = check_weights(self.view_weights, len(dictionaries))
         for v, view in zip(present, views, strict=True):
-            for start in range(0, len(view) if weights[v] > 0 else 0, ROWS_AT_ONCE):
-                rows = rows_in_memory(view, start, start + ROWS_AT_ONCE)
-                bad = (np.isinf(rows) if incomplete else ~np.isfinite(rows)).any(axis=1)
-                if bad.any():
-                    row = int(np.argmax(bad))
-                    names = None if single else [f"X[{v}]"]
-                    raise not_finite([rows[row]], f"sample {start + row}", names, missing=incomplete)
+            if weights[v] > 0 and first_bad(view, missing=incomplete)[1]:
+                names = None if single else view_labels([v], view_names(self.dictionary))
+                raise not_finite_in(view, names, missing=incomplete)
 
     def _list(self, X: Any) -> list[Any]:
         """Return the views of X as a list; a single array is one view."""

@@ -13,7 +13,7 @@ from ..data.memory import InMemory
 from ..foundation.arrays import Array
 from ..foundation.checks import check_choice
 from ..foundation.missing import Missing, may_miss
-from ..foundation.views import check_views, list_views, view_names
+from ..foundation.views import check_views, list_views, view_labels, view_names
 from .tables import feature_names
 
 
@@ -46,7 +46,7 @@ def open_all_views(X: Any, names: Sequence[str] | None = (), missing: Missing = 
     own, given = view_names(X), list_views(X, names)
     data = open_stored(given, single=False)
     if data is None:
-        data = InMemory(_check_all_views(given))
+        data = InMemory(_check_all_views(given, names or own))
         data.missing = may_miss(given, data.views, data.names or ["X[0]"], missing)
         data.feature_names = feature_names(given)
     else:
@@ -67,23 +67,25 @@ def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | Non
     if stored is not None:
         stored.allow_missing(all_nan=missing == "nan")
         return stored
-    present, views, incomplete = match_views(given, dictionaries, single=False, missing=missing)
+    present, views, incomplete = match_views(given, dictionaries, single=False, missing=missing, names=names)
     data = InMemory(views, present, len(dictionaries))
     data.missing = incomplete
+    data.view_names = None if names is None else tuple(names)
     return data
 
 
-def _check_all_views(given: object) -> list[Array]:
+def _check_all_views(given: object, names: Sequence[str] | None) -> list[Array]:
     views: list[Array] = []
-    for v, view in enumerate(check_views(given, "X", single=False)):
+    for v, view in enumerate(check_views(given, "X", single=False, names=names)):
+        label = view_labels([v], names)[0]
         if view is None:
-            raise ValueError(f"Expected every view to be present in fit, got None for X[{v}].")
+            raise ValueError(f"Expected every view to be present in fit, got None for {label}.")
         if view.shape[1] == 0:
-            raise ValueError(f"Expected X[{v}] to have at least one feature, got shape {view.shape}.")
+            raise ValueError(f"Expected {label} to have at least one feature, got shape {view.shape}.")
         if views and view.shape[0] != views[0].shape[0]:
             raise ValueError(
                 "Expected the same number of samples in every view, got"
-                f" {views[0].shape[0]} and {view.shape[0]} (X[{v}])."
+                f" {views[0].shape[0]} and {view.shape[0]} ({label})."
             )
         views.append(view)
     if not views:

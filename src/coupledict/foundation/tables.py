@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,44 @@ def missing_in_table(table: Any) -> npt.NDArray[np.bool_] | None:
             nullable, mask = True, np.asarray(column.is_null().to_numpy())
         masks.append(mask)
     return np.stack(masks, axis=1) if nullable else None
+
+
+def check_same_rows(values: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise if rows of tables with an index, which are of the same samples, have different labels.
+
+    Rows are paired by position. What has no index (arrays, tables of polars, None) goes with anything, and so do tables
+    of other lengths, about which there are other errors.
+
+    Parameters
+    ----------
+    values : list of arrays, tables and columns
+    names : list of str
+        What to call them in errors.
+    """
+    indexed = [(value, name) for value, name in zip(values, names, strict=True) if _has_index(value)]
+    for value, name in indexed[1:]:
+        first, first_name = indexed[0]
+        if len(value) == len(first) and not first.index.equals(value.index):
+            raise ValueError(
+                f"Expected the rows of {name} to have the index of {first_name}, got"
+                f" {_difference(first.index, value.index)}. Rows are paired by position: align them first,"
+                f" {name}.loc[{first_name}.index], or give both without their indexes, reset_index(drop=True), if their"
+                " order is right."
+            )
+
+
+def _has_index(value: object) -> bool:
+    return hasattr(value, "iloc") and hasattr(value, "index")
+
+
+def _difference(first: Any, other: Any) -> str:
+    """Return how two indexes of equal length differ."""
+    if first.is_unique and other.is_unique and other.isin(first).all():
+        return "the same labels in another order"
+    row, pair = next(
+        (row, pair) for row, pair in enumerate(zip(first.tolist(), other.tolist(), strict=True)) if pair[0] != pair[1]
+    )
+    return f"{pair[0]!r} and {pair[1]!r} in row {row}"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ and select samples.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing
 from .arrays import Array
 from .checks import check_count
 from .missing import masked_to_nan
-from .tables import is_table, table_to_array
+from .tables import check_same_rows, is_table, table_to_array
 
 ViewList: TypeAlias = list[Array | None]
 #: What users give for several views.
@@ -196,6 +196,7 @@ class Views:
                     "Expected the same number of samples in every view, got"
                     f" {given[0][1].shape[0]} and {view.shape[0]} (views[{v}])."
                 )
+        check_same_rows(self.views, view_labels(range(len(self.views)), self.names, "views"))
         self.shape = (int(given[0][1].shape[0]), sum(int(view.shape[1]) for _, view in given))
 
     ndim = 2
@@ -351,17 +352,40 @@ def check_view(value: object, name: str, *, keep_mapped: bool = False) -> Array:
     return array
 
 
-def check_views(value: object, name: str, *, single: bool, keep_mapped: bool = False) -> ViewList:
-    """Return `value` as a list of checked views; with `single`, one array is expected. See :func:`check_view`."""
+def view_labels(numbers: Iterable[int], names: Sequence[str] | None, name: str = "X") -> list[str]:
+    """Return what to call views in errors: ``X[0]``, or ``X['left']`` if they have names."""
+    return [f"{name}[{v}]" if not names else f"{name}[{names[v]!r}]" for v in numbers]
+
+
+def check_views(
+    value: object,
+    name: str,
+    *,
+    single: bool,
+    keep_mapped: bool = False,
+    names: Sequence[str] | None = None,
+    paired: bool = True,
+) -> ViewList:
+    """Return `value` as a list of checked views; with `single`, one array is expected. See :func:`check_view`.
+
+    `names` are those of the views in a list, for errors. Unless rows are not `paired`, being of different samples,
+    tables must have the same index.
+    """
     if single:
         return [check_view(value, name, keep_mapped=keep_mapped)]
+    names = view_names(value) or names
     value = list_views(value)
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"
             f" {type(value).__name__}. Write [U, L] for two views, or [{name}] for one."
         )
-    return [
-        None if entry is None else check_view(entry, f"{name}[{v}]", keep_mapped=keep_mapped)
-        for v, entry in enumerate(value)
+    # The number of views may be wrong, which is said elsewhere.
+    labels = view_labels(range(len(value)), names if names and len(names) == len(value) else None, name)
+    views = [
+        None if entry is None else check_view(entry, label, keep_mapped=keep_mapped)
+        for entry, label in zip(value, labels, strict=True)
     ]
+    if paired:
+        check_same_rows(value, labels)
+    return views

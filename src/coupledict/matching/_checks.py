@@ -12,7 +12,8 @@ from ..foundation.arrays import Array
 from ..foundation.checks import check_non_negative
 from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, may_miss
-from ..foundation.views import check_views, list_views, view_number
+from ..foundation.tables import check_same_rows
+from ..foundation.views import check_views, list_views, view_labels, view_number
 from ._whitening import check_finite, check_rows, has_view
 
 #: Where query and gallery can be compared, beside the number of a view.
@@ -21,20 +22,21 @@ Compare: TypeAlias = Literal["auto", "both", "target", "source", "codes", "label
 Names: TypeAlias = Sequence[str] | None
 
 
-def check_all_views(X: Any, missing: Missing) -> list[Array]:
-    """Return two or more views, none of them empty; they may differ in their numbers of samples.
+def check_all_views(X: Any, missing: Missing, names: Names = None) -> list[Array]:
+    """Return two or more views, none of them empty; they may differ in their samples.
 
     They are finite but for rows of NaN, of samples that lack the view, where `missing` or the views allow them.
     """
     views: list[Array] = []
-    for v, view in enumerate(check_views(X, "X", single=False)):
+    for v, view in enumerate(check_views(X, "X", single=False, names=names, paired=False)):
+        label = view_labels([v], names)[0]
         if view is None:
-            raise ValueError(f"Expected every view to be present, got None for X[{v}].")
+            raise ValueError(f"Expected every view to be present, got None for {label}.")
         if 0 in view.shape:
-            raise ValueError(f"Expected X[{v}] to have at least one sample and one feature, got shape {view.shape}.")
-        check_entries(list_views(X)[v], view, f"X[{v}]", missing)
+            raise ValueError(f"Expected {label} to have at least one sample and one feature, got shape {view.shape}.")
+        check_entries(list_views(X)[v], view, label, missing)
         if not has_view(view).any():
-            raise ValueError(f"Expected samples that have the view X[{v}], got none.")
+            raise ValueError(f"Expected samples that have the view {label}, got none.")
         views.append(view)
     if len(views) < 2:
         raise ValueError(f"Expected two or more views in X, got {len(views)}.")
@@ -47,6 +49,11 @@ def check_entries(given: Any, view: Array, name: str, missing: Missing) -> None:
         check_rows(view, name)
     else:
         check_finite(view, name, " If a row of NaN stands for a sample that lacks the view, use missing='nan'.")
+
+
+def check_pairs(X: Sequence[Any], y: Any, names: Names) -> None:
+    """Raise if views of the same samples, or their labels, have different indexes."""
+    check_same_rows([*X, y], [*view_labels(range(len(X)), names), "y"])
 
 
 def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] | None, bool]:

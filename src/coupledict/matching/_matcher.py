@@ -36,7 +36,17 @@ from ..foundation.views import (
     view_names,
     view_number,
 )
-from ._checks import Compare, Names, check_all_views, check_compare, check_labels, check_partners, check_share, one_hot
+from ._checks import (
+    Compare,
+    Names,
+    check_all_views,
+    check_compare,
+    check_labels,
+    check_pairs,
+    check_partners,
+    check_share,
+    one_hot,
+)
 from ._comparing import Sides
 from ._fitted import FittedMatcher
 from ._fitting import Plan, fit_matcher, older_shrinkage
@@ -272,8 +282,10 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         self._check_parameters()
         refuse_loose_views("fit({})", X, y)
         names, given = view_names(X), list_views(X)
-        views = check_all_views(given, self.missing)
+        views = check_all_views(given, self.missing, names)
         labels, paired = check_labels(y, views, names)
+        if paired:
+            check_pairs(given, y, names)
         self._check_use_of_labels(labels is not None, paired)
         check_compare(self.compare, len(views), labelled=labels is not None)
         classes, hot = (None, None) if labels is None else one_hot(labels)
@@ -461,12 +473,14 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         check_is_fitted(self)
         refuse_loose_views("score({})", X, y)
         given = list_views(X, self._names)
-        views, n_views = check_all_views(given, self.missing), len(self.n_features_in_)
+        views, n_views = check_all_views(given, self.missing, self._names), len(self.n_features_in_)
         if len(views) != n_views:
             raise ValueError(f"Expected {n_views} views in X, got {len(views)}.")
         if partners is not None:
             return self._score_of_partners(given, check_partners(partners, views, y))
-        labels, _ = check_labels(y, views, self._names)
+        labels, paired = check_labels(y, views, self._names)
+        if paired:
+            check_pairs(given, y, self._names)
         pairs = [(source, target) for source in range(n_views) for target in range(n_views) if source != target]
         found = []
         with self._watched() as told:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..estimators.tables import check_names_of
 from ..foundation.arrays import Array
 from ..foundation.missing import Missing
+from ..foundation.tables import check_same_rows
 from ..foundation.views import ViewLike, check_view, list_views
 from ._checks import Compare, Names, check_compare, check_direction, check_entries
 from ._comparing import Sides
@@ -83,6 +84,7 @@ class SidesMixin:
     def _checked(self, given: dict[int, Any], called: dict[int, str], name: str) -> dict[int, Array]:
         """Return views of the same samples, checked; `called` and `name` are their names in errors."""
         views = {v: self._check_side(value, v, called[v], whole=len(given) == 1) for v, value in given.items()}
+        check_same_rows(list(given.values()), [called[v] for v in given])
         counts = {len(view) for view in views.values()}
         if len(counts) > 1:
             raise ValueError(f"Expected the same number of samples in every view of {name}, got {sorted(counts)}.")
