@@ -153,13 +153,12 @@ def test_a_missing_package_is_named_and_the_rest_works(open_page, rng):
 # A share, and the time left
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_every_job_shows_its_share_and_the_time_left(open_page, task):
-    states = [{"share": None, "elapsed": 0.1}]
+def mocked(task, state):
+    """Return what makes a page believe that a task has a job in some state, which may change."""
 
     def answer(page):
         def watch(route):
-            line = json.dumps({"id": "x", "state": "running", "phase": "Working", **states[0]})
+            line = json.dumps({"id": "x", "state": "running", "phase": "Working", **state})
             route.fulfill(body=line + "\n", content_type="application/x-ndjson")
 
         begun = json.dumps({"id": "x", "state": "waiting", "before": 0})
@@ -167,7 +166,22 @@ def test_every_job_shows_its_share_and_the_time_left(open_page, task):
         page.route("**/watch", watch)
         page.route("**/jobs/x", lambda route: route.fulfill(body=begun))
 
-    page = open_page(before=answer)
+    return answer
+
+
+def test_the_bar_of_a_file_that_was_chosen_is_in_sight_on_a_phone(open_page):
+    page = open_page(before=mocked("widen", {"share": 0.5, "elapsed": 1}), reduced_motion="reduce", **NARROW_PHONE)
+    show(page, "widen")
+    page.evaluate("scrollTo(0, 0)")
+    try_with(page, "widen", ("a.wav", b"anything"))
+    wait_until(lambda: status(page, "widen") == "Working …", "it worked")
+    assert page.evaluate(IN_SIGHT, "#widen .progress")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_job_shows_its_share_and_the_time_left(open_page, task):
+    state = {"share": None, "elapsed": 0.1}
+    page = open_page(before=mocked(task, state), reduced_motion="reduce", **NARROW_PHONE)
     show(page, task)
     page.locator(f"#{task} .sample").click()
     bar, figures = page.locator(f"#{task} progress"), page.locator(f"#{task} .figures")
@@ -175,12 +189,12 @@ def test_every_job_shows_its_share_and_the_time_left(open_page, task):
     assert bar.get_attribute("value") is None  # nobody knows yet
     assert "gradient" in bar.evaluate("(bar) => getComputedStyle(bar).backgroundImage")
     assert figures.inner_text() == ""
-    states[0] = {"share": 0.1, "elapsed": 1}
+    state.update(share=0.1, elapsed=1)
     wait_until(lambda: figures.inner_text() == "10 %", "the share was known")
     assert float(bar.get_attribute("value")) == 0.1
-    states[0] = {"share": 0.5, "elapsed": 20}
+    state.update(share=0.5, elapsed=20)
     wait_until(lambda: figures.inner_text() == "50 % · about 20 s left", "the time left was known")
-    states[0] = {"share": None, "elapsed": 21}
+    state.update(share=None, elapsed=21)
     wait_until(lambda: bar.get_attribute("value") is None, "it was unknown again")
     assert figures.inner_text() == ""
 

@@ -190,6 +190,7 @@ export class Task {
     };
     this.busy(true);
     show(files.length ? 0 : null);
+    bringIntoSight(this.progress);
     await this.carry(run, async () => {
       const job = await begin(this.name, this.fill(files), run.abort.signal, show);
       run.id = job.id;
