@@ -25,7 +25,7 @@ TRAINING_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
     "coupledict upscale small.png -o large.png --train photographs/ --save-model mine.safetensors",
 )
 def upscale(
-    image: Annotated[Path, typer.Argument(help="Picture to enlarge.")],
+    image: Annotated[Path, typer.Argument(metavar="PICTURE", help="Picture to enlarge.")],
     output: Picture,
     scale: Annotated[int, typer.Option(help="How many times as wide and as high: 2, 3 or 4.", min=2, max=4)] = 2,
     model: ModelOption = None,
@@ -128,7 +128,7 @@ def _enlarger(
     "coupledict fill with-transparent-holes.png -o whole.png",
 )
 def fill(
-    image: Annotated[Path, typer.Argument(help="Picture with missing pixels.")],
+    image: Annotated[Path, typer.Argument(metavar="PICTURE", help="Picture with missing pixels.")],
     output: Picture,
     mask: Annotated[
         Path | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._app import MisuseError, Result, command
-from ._options import Force, Picture, Quality, Threads, check_new_file, jobs
+from ._options import Force, Picture, Quality, Threads, check_new_model, jobs
 from ._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -24,7 +24,9 @@ STAINS = ("hematoxylin", "eosin")
     "coupledict stain source.png --model look.safetensors -o normal.png --densities source",
 )
 def stain(
-    image: Annotated[Path, typer.Argument(help="Picture of tissue that is stained with hematoxylin and eosin.")],
+    image: Annotated[
+        Path, typer.Argument(metavar="PICTURE", help="Picture of tissue that is stained with hematoxylin and eosin.")
+    ],
     output: Picture,
     target: Annotated[Path | None, typer.Option(help="Picture whose look it is to get.")] = None,
     model: Annotated[Path | None, typer.Option(help="Look that --save-model kept, instead of --target.")] = None,
@@ -58,7 +60,7 @@ def stain(
     for file in (output, *maps):
         check_output(file, force=force)
     if save_model is not None:
-        check_new_file(save_model, force=force)
+        check_new_model(save_model, force=force)
     if output.resolve() in [file.resolve() for file in maps]:
         raise MisuseError(f"Expected different files for the picture and its densities, got '{output}' for both.")
     picture = read_image(image)

@@ -153,7 +153,9 @@ def move_files(folder: Path, target: Path, *, replace: bool) -> None:
         place = target / file.name
         check_replaceable(place)
         if place.exists() and not replace:
-            raise FileExistsError(f"'{place}' exists already, since a moment ago; give another folder, or force=True to replace it.")
+            raise FileExistsError(
+                f"'{place}' exists already, since a moment ago; give another folder, or force=True to replace it."
+            )
     for file in files:
         put_in_place(file, target / file.name, replace=replace)
 
