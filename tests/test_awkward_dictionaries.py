@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,22 @@ def test_more_atoms_do_not_make_it_worse(rng, dtype, pursuit, span):
     found = [errors(X, D, sparse_encode(X, D, n_nonzero_coefs=t, pursuit=pursuit)) / sizes for t in range(1, 21)]
     assert np.diff(found, axis=0).max() < 0.02
     assert np.mean(found[-1]) < np.mean(found[2]) - 0.02
+
+
+def test_coefficients_that_rounding_makes_harmful_are_not_written(rng, level):
+    """Atoms that differ by their last digits in one of two views: coefficients of 1e15 would be needed."""
+    for _ in range(80):
+        Ds, Xs = [], []
+        for width in (9, 1):
+            own = rng.standard_normal((34, width))
+            D = own[:, :1] * own[:1] + 10.0 ** rng.uniform(-17, -15) * own
+            Ds.append(np.ldexp(D, rng.integers(-30, 31, (34, 1))))
+            Xs.append(rng.standard_normal((40, width)) * (rng.random((40, 1)) < 0.5))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*did not reach tol")
+            codes = sparse_encode(Xs, Ds, tol=0.0, pursuit="ols")
+        X, D = np.hstack(Xs), np.hstack(Ds)
+        assert np.all(errors(X, D, codes) <= np.linalg.norm(X, axis=1) * (1 + 1e-9))
 
 
 @dtypes

@@ -335,7 +335,7 @@ class ConstrainedEncoder {
         if constexpr (Choice::kLasso)
             for (index_t j = 0; j < chosen.size; ++j)
                 penalty += __builtin_fabs(static_cast<double>(chosen.coefficients[j])) * extra(chosen.atoms[j]);
-        energy_ = chosen.residual_energy(d_, x_, residual_);
+        energy_ = chosen.residual_energy(d_, x_, residual_) + (limits_.narrow ? 0 : chosen.rounding_energy());
         if (!(energy_ + 2 * penalty <= signal_energy_)) {
             chosen.clear();
             energy_ = signal_energy_;

@@ -16,7 +16,7 @@ double settle(const Dictionary<T> &d, const Limits &limits, Support<T> &s, const
     const auto energy_of = [&](index_t n) {
         s.shorten(n);
         limits.narrow ? s.solve_narrow(d, exponent) : s.solve();
-        return s.residual_energy(d, x, residual);
+        return s.residual_energy(d, x, residual) + (limits.narrow ? 0 : s.rounding_energy());
     };
     const double trusted = (limits.narrow ? kNothingLeft<float> : kTrustedShare) * signal_energy;
     const index_t size = s.size;

@@ -211,7 +211,8 @@ class PositiveSupportEncoder {
             Chosen<T> &chosen = view.set.chosen();
             if constexpr (kCareful)
                 if (limits_.narrow) view.set.round_narrow(d_[v], exponent);
-            view.energy = chosen.residual_energy(d_[v], view.x, residual_);
+            view.energy =
+                chosen.residual_energy(d_[v], view.x, residual_) + (limits_.narrow ? 0 : chosen.rounding_energy());
             if (view.energy <= view.signal_energy) continue;
             chosen.clear();
             view.energy = view.signal_energy;

@@ -95,6 +95,12 @@ struct Chosen {
         }
     }
     double squared_coefficients() const { return squared_norm(size, coefficients); }
+    // Squared residual that coefficients in double can have beyond the one computed from them: they are rounded when
+    // they are divided by the norms of their atoms.
+    double rounding_energy() const {
+        constexpr double error = 2 * Precision<double>::epsilon;
+        return error * error * squared_coefficients();
+    }
     // Whether the squared coefficients are so large that rounding errors matter.
     bool has_large_coefficients(double signal_energy) const {
         return !(squared_coefficients() <= kLargeCoefficients<T> * signal_energy);
