@@ -49,8 +49,8 @@ def make_picture(rng: np.random.Generator, look: str, shape: tuple[int, ...]) ->
         plane = np.zeros(shape[:2])
         plane.flat[rng.integers(plane.size)] = 1
     else:
-        coarse = rng.random((shape[0] // 6 + 1, shape[1] // 6 + 1))
-        plane = np.kron(coarse, np.ones((6, 6)))[: shape[0], : shape[1]]
+        coarse = rng.random((shape[0] // 5 + 1, shape[1] // 5 + 1))
+        plane = np.kron(coarse, np.ones((5, 5)))[: shape[0], : shape[1]]
     return plane if len(shape) == 2 else plane[:, :, None] * rng.uniform(0.3, 1, shape[2:])
 
 
