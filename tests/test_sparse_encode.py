@@ -305,7 +305,7 @@ atoms = np.eye(3)
         (ok.astype(object), atoms, {}, TypeError, "at most 64 bits, got dtype object"),
         (ok.astype(np.longdouble), atoms, {}, TypeError, "Expected X to hold real numbers of at most 64 bits"),
         (ok.astype(str), atoms, {}, TypeError, "Expected X to hold real numbers"),
-        (scipy.sparse.csr_array(ok), atoms, {}, TypeError, "Expected X to be a dense array, got a sparse one"),
+        (ok, scipy.sparse.csr_array(atoms), {}, TypeError, "Expected dictionary to be a dense array, got a sparse one"),
         (ok, atoms, {"tol": -1.0}, ValueError, "Expected tol to be a finite squared norm of at least 0, got -1.0"),
         (ok, atoms, {"tol": np.nan}, ValueError, "Expected tol to be a finite squared norm"),
         (ok, atoms, {"tol": "small"}, TypeError, "Expected tol to be a number, got 'small'"),

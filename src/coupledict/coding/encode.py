@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats, common_dtype
 from ..foundation.checks import check_choice, check_weights
+from ..foundation.mapped import rows_in_memory
 from ..foundation.missing import Missing, may_miss
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_labels, view_names
 from ..parallel.jobs import count_jobs
@@ -60,9 +61,10 @@ def match_views(
     `names` are those of the views, for errors.
 
     The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
-    mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`.
+    mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`. Sparse
+    arrays are kept, in CSR format.
     """
-    views = check_views(X, name, single=single, keep_mapped=keep_mapped, names=names)
+    views = check_views(X, name, single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
     if len(views) != len(dictionaries):
         raise ValueError(
             f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
@@ -120,7 +122,8 @@ def sparse_encode(
     X : array of shape (n_samples, n_features), or list or dict of such arrays
         The samples; a list holds one array per view, with ``None`` for absent views, and a dict holds them by name.
         Read-only, strided and Fortran-ordered arrays are read in place and never changed. Memory maps are copied a
-        chunk at a time; a file that was truncated raises OSError.
+        chunk at a time; a file that was truncated raises OSError. Sparse arrays of SciPy are accepted; a chunk of their
+        rows at a time is made dense.
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows, of any norm: they are normalised internally, and codes refer to the atoms as given. Zero atoms
         are never chosen, nor are atoms whose norm is below 2.2e-308. A list holds one dictionary per view, a dict the
@@ -267,9 +270,8 @@ def lasso_gaps(
     found = csr_array(codes)
     if found.shape != shape:
         raise ValueError(f"Expected codes of shape {shape}, one row for each sample of X, got {found.shape}.")
-    return duality_gaps(
-        given.samples.views, given.dictionaries, given.weights, found, float(alpha), positive=rule.positive
-    )
+    views = [rows_in_memory(view, 0, shape[0]) for view in given.samples.views]
+    return duality_gaps(views, given.dictionaries, given.weights, found, float(alpha), positive=rule.positive)
 
 
 @dataclass(frozen=True)

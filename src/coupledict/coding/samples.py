@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array, read_rows
-from ..foundation.mapped import rows_in_memory
+from ..foundation.mapped import dense, rows_in_memory
 from ..kernels import _native
 
 ROWS_AT_ONCE = 16384  # that are looked at for an error
@@ -79,7 +79,7 @@ class Samples:
     def rows(self, chosen: npt.NDArray[np.int64]) -> list[Array]:
         """Return the rows at some positions of the order, of every view."""
         numbers = np.array([self.number(int(row)) for row in chosen], np.int64)
-        return [np.asarray(view[numbers], self.dtype) for view in self.views]
+        return [np.asarray(dense(view[numbers]), self.dtype) for view in self.views]
 
     def check_status(self, start: int, status: npt.NDArray[np.uint8]) -> None:
         """Raise if a sample could not be coded, and name it; `start` is the position of the first."""
@@ -115,7 +115,7 @@ def bad_rows(rows: Array, *, missing: bool) -> npt.NDArray[np.bool_]:
 def first_bad(view: Array, *, missing: bool) -> tuple[int, int]:
     """Return the number of the first bad row of a view, and how many there are; see :func:`bad_rows`."""
     first, count = -1, 0
-    for start in range(0, len(view), ROWS_AT_ONCE):
+    for start in range(0, view.shape[0], ROWS_AT_ONCE):
         bad = bad_rows(rows_in_memory(view, start, start + ROWS_AT_ONCE), missing=missing)
         if bad.any() and first < 0:
             first = start + int(np.argmax(bad))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..coding.samples import Piece
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number
-from ..foundation.mapped import copy_mapped, find_map, forget_pages
+from ..foundation.mapped import copy_mapped, dense, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.tables import check_same_rows
 from ..foundation.views import Views, check_view, list_views, view_labels, view_names
@@ -136,7 +136,7 @@ class ArrayBlocks(Blocks):
                 copied = copy_mapped(rows, mapped)
                 forget_pages(rows)
                 rows = copied
-            rows = np.asarray(rows)
+            rows = np.asarray(dense(rows))
         except Exception as error:
             raise OSError(f"Could not read chunk {block} (samples {start} to {stop - 1}) of {name}: {error}") from error
         if rows.shape != (stop - start, view.shape[1]):

@@ -208,7 +208,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         ----------
         X : array of shape (n_samples, n_features), or list or dict of such arrays
             The samples, in memory or not, as in `fit`. Of several views, None stands for an absent one; a dict may
-            leave it out.
+            leave it out. Sparse arrays of SciPy are accepted; a block of their rows at a time is made dense.
         *others : not accepted
             An error says that views belong into one list.
         out : path, optional

@@ -122,7 +122,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
 
     def _check_values(self, present: list[int], views: list[Array], incomplete: bool) -> None:
         """Raise for views without samples, and for NaN or infinity in those that have a weight."""
-        if len(views[0]) == 0:
+        if views[0].shape[0] == 0:
             raise ValueError("Expected at least one sample in X, got 0 sample(s).")
         dictionaries, single = check_dictionaries(self.dictionary)
         weights = check_weights(self.view_weights, len(dictionaries))
@@ -142,7 +142,8 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         Parameters
         ----------
         X : array of shape (n_samples, n_features), or list or dict of such arrays
-            The samples; None in a list for absent views.
+            The samples; None in a list for absent views. Sparse arrays of SciPy are accepted; a chunk of their rows at
+            a time is made dense.
 
         Returns
         -------
@@ -208,6 +209,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
+        tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "nan"
         tags.transformer_tags.preserves_dtype = ["float64"]
         with suppress(TypeError, ValueError):
@@ -223,5 +225,11 @@ def _check_single(coder: SparseCoder, X: Any, *, least: int) -> Any:
     # It adds up all numbers, and looks closer if that overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         return check_array(
-            X, dtype="numeric", ensure_all_finite=False, ensure_min_samples=least, input_name="X", estimator=coder
+            X,
+            accept_sparse=True,
+            dtype="numeric",
+            ensure_all_finite=False,
+            ensure_min_samples=least,
+            input_name="X",
+            estimator=coder,
         )

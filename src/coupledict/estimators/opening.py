@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
+from scipy.sparse import issparse
+
 from ..coding.encode import match_views
 from ..data.blocked import Blocked
-from ..data.blocks import find_blocks, kind_of_blocks
+from ..data.blocks import ArrayBlocks, find_blocks, kind_of_blocks
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
@@ -67,10 +69,20 @@ def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | Non
     if stored is not None:
         stored.allow_missing(all_nan=missing == "nan")
         return stored
-    present, views, incomplete = match_views(given, dictionaries, single=False, missing=missing, names=names)
-    data = InMemory(views, present, len(dictionaries))
-    data.missing = incomplete
+    data = open_given(given, dictionaries, single=False, missing=missing, names=names)
     data.view_names = None if names is None else tuple(names)
+    return data
+
+
+def open_given(
+    given: Any, dictionaries: Sequence[Array], *, single: bool, missing: Missing, names: Sequence[str] | None = None
+) -> Data:
+    """Return samples to code that are at hand: in memory, or read a block at a time if some of them are sparse."""
+    present, views, incomplete = match_views(given, dictionaries, single=single, missing=missing, names=names)
+    data: Data = InMemory(views, present, len(dictionaries))
+    if any(issparse(view) for view in views):  # only a block of them is dense at once
+        data = Blocked(ArrayBlocks.of(present, views, len(dictionaries)))
+    data.missing = incomplete
     return data
 
 

@@ -7,6 +7,7 @@ import os
 from typing import Any, Self, get_args
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..coding.rule import CodingRule, Pursuit
@@ -25,7 +26,7 @@ from ..learning.start import Init
 from ..learning.unused import UnusedAtoms
 from ..learning.updates import UpdateName
 from .base import DictionaryEstimator, rebuild
-from .opening import open_stored
+from .opening import open_given, open_stored
 
 
 class DictionaryLearning(DictionaryEstimator):
@@ -199,6 +200,8 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
 
     def _open(self, X: Any, *, reset: bool = False) -> Data:
         """Return samples, in memory or not."""
+        if issparse(X) and not reset:
+            return open_given(X, [self.components_], single=True, missing=self.missing)
         data = open_stored(X, single=True)
         if data is None:
             return self._validate(X, reset=reset)

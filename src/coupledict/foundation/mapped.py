@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 Array: TypeAlias = npt.NDArray[Any]
 Map: TypeAlias = "np.memmap[Any, Any]"
@@ -60,8 +61,21 @@ def in_memory(array: Array, name: str = "X") -> Array:
 
 
 def rows_in_memory(array: Array, start: int, stop: int) -> Array:
-    """Return rows of an array, copied if they lie in a mapped file; an error names them."""
+    """Return rows of an array, copied if they lie in a mapped file, dense if they are sparse; an error names them."""
+    if issparse(array):
+        return dense_rows(array, start, stop)
     return in_memory(array[start:stop], f"samples {start} to {min(stop, len(array)) - 1}")
+
+
+def dense_rows(array: Any, start: int, stop: int) -> Array:
+    """Return rows of a sparse array in CSR format as a dense array."""
+    return np.asarray(dense(array[start:stop]))
+
+
+def dense(array: Any) -> Any:
+    """Return a sparse array as a dense one, and anything else unchanged."""
+    is_sparse: bool = issparse(array)
+    return array.toarray() if is_sparse else array
 
 
 def copy_mapped(array: Array, mapped: Map) -> Array:

@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from .arrays import Array
-from .mapped import in_memory
+from .mapped import in_memory, rows_in_memory
 from .tables import is_table, missing_in_table
 
 #: Whether NaN is an error, or stands for a missing entry.
@@ -66,7 +67,7 @@ def may_miss(given: Sequence[Any], arrays: Sequence[Array], names: Sequence[str]
     if all(mask is None for mask in masks):
         return False
     for array, mask, name in zip(arrays, masks, names, strict=True):
-        check_marked(array, mask, name)
+        check_marked(rows_in_memory(array, 0, array.shape[0]) if issparse(array) else array, mask, name)
     return True
 
 

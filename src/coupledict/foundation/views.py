@@ -85,7 +85,7 @@ def view_names(value: object) -> tuple[str, ...] | None:
     """Return the names of views that are given by name; None for views without names."""
     if isinstance(value, Views):
         return value.names
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping) or scipy.sparse.issparse(value):  # one of SciPy's formats is a dict
         return None
     strange = [key for key in value if not isinstance(key, str)]
     if strange:
@@ -184,7 +184,7 @@ class Views:
                 f"Expected views to be a list of arrays, one per view, or a dict of them by name, got"
                 f" {type(views).__name__}. Write [U, L] for two views, or [X] for one."
             )
-        self.views: list[Any] = [view if view is None or hasattr(view, "shape") else np.asarray(view) for view in views]
+        self.views: list[Any] = [_with_rows(view) for view in views]
         given = [(v, view) for v, view in enumerate(self.views) if view is not None]
         if not given:
             raise ValueError("Expected at least one view, got none.")
@@ -264,6 +264,14 @@ class Views:
         return f"Views({self.shape[0]} samples of {widths} features)"
 
 
+def _with_rows(view: Any) -> Any:
+    """Return a view as it was given, but rows in lists as an array, and a sparse array in a format that has rows."""
+    is_sparse: bool = scipy.sparse.issparse(view)
+    if is_sparse:
+        return view.tocsr()
+    return view if view is None or hasattr(view, "shape") else np.asarray(view)
+
+
 def is_view_list(value: object) -> bool:
     """Return whether this is a list of views, not one array written as a list of rows."""
     value = list_views(value)
@@ -288,7 +296,7 @@ def refuse_loose_views(call: str, X: object, *others: object) -> None:
     loose: list[Any] = [value for value in others if value is not None]
     if not loose or not (_is_matrix(X) or (is_plain_views(X) and len(list_views(X)) == 1)):
         return
-    if all(_is_matrix(value) and np.shape(value)[1] > 1 for value in loose):
+    if all(_is_matrix(value) and _n_columns(value) > 1 for value in loose):
         _raise_for_arguments(call, 1 + len(loose))
 
 
@@ -308,7 +316,7 @@ def is_plain_views(value: object) -> bool:
 
     A list of chunks, each of which holds several views, is none.
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and not scipy.sparse.issparse(value):
         entries = list(value.values()) if all(isinstance(key, str) for key in value) else []
     else:
         entries = list(value) if isinstance(value, list | tuple) else []
@@ -317,26 +325,40 @@ def is_plain_views(value: object) -> bool:
 
 
 def _is_matrix(entry: Any) -> bool:
-    if isinstance(entry, Views | Mapping | str):
+    if isinstance(entry, Views | Mapping | str) and not scipy.sparse.issparse(entry):
         return False
-    try:
-        return _n_dims(entry) == 2
-    except (TypeError, ValueError):  # a list of arrays of different shapes
-        return False
+    return _n_dims(entry) == 2
 
 
 def _n_dims(entry: Any) -> int:
-    # A polars table has no ndim; np.ndim would copy the table.
-    return len(entry.shape) if hasattr(entry, "shape") else int(np.ndim(entry))
+    """Return the number of dimensions without reading arrays: np.ndim would copy a table, and arrays in a list."""
+    if hasattr(entry, "shape"):
+        return len(entry.shape)
+    if isinstance(entry, list | tuple):
+        return 1 + (_n_dims(entry[0]) if entry else 0)
+    return int(np.ndim(entry))
 
 
-def check_view(value: object, name: str, *, keep_mapped: bool = False) -> Array:
+def _n_columns(matrix: Any) -> int:
+    return int(matrix.shape[1]) if hasattr(matrix, "shape") else len(matrix[0])
+
+
+def _sparse_rows(value: Any, name: str) -> Any:
+    """Return a sparse array in CSR format; raise unless it has two dimensions and holds real numbers."""
+    check_view(np.empty((0,) * value.ndim, value.dtype), name)
+    return value.tocsr()
+
+
+def check_view(value: object, name: str, *, keep_mapped: bool = False, keep_sparse: bool = False) -> Array:
     """Return `value` as a 2-D array of real numbers, without converting its number type.
 
     Only numbers that are marked as missing, which become NaN, need a floating-point type. An array in a mapped file is
     copied to memory, unless it is kept there for callers that read it with
-    :func:`coupledict.foundation.arrays.read_rows`.
+    :func:`coupledict.foundation.arrays.read_rows`. For these a sparse array can be kept too, in CSR format.
     """
+    if scipy.sparse.issparse(value) and keep_sparse:
+        rows: Array = _sparse_rows(value, name)
+        return rows
     if scipy.sparse.issparse(value):
         raise TypeError(f"Expected {name} to be a dense array, got a sparse one. Convert it with {name}.toarray().")
     table = table_to_array(value, name) if is_table(value) else value
@@ -363,6 +385,7 @@ def check_views(
     *,
     single: bool,
     keep_mapped: bool = False,
+    keep_sparse: bool = False,
     names: Sequence[str] | None = None,
     paired: bool = True,
 ) -> ViewList:
@@ -372,7 +395,7 @@ def check_views(
     tables must have the same index.
     """
     if single:
-        return [check_view(value, name, keep_mapped=keep_mapped)]
+        return [check_view(value, name, keep_mapped=keep_mapped, keep_sparse=keep_sparse)]
     names = view_names(value) or names
     value = list_views(value)
     if not isinstance(value, list | tuple):
@@ -383,7 +406,7 @@ def check_views(
     # The number of views may be wrong, which is said elsewhere.
     labels = view_labels(range(len(value)), names if names and len(names) == len(value) else None, name)
     views = [
-        None if entry is None else check_view(entry, label, keep_mapped=keep_mapped)
+        None if entry is None else check_view(entry, label, keep_mapped=keep_mapped, keep_sparse=keep_sparse)
         for entry, label in zip(value, labels, strict=True)
     ]
     if paired:
