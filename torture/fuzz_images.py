@@ -29,7 +29,7 @@ LOOKS = ["constant", "noise", "ramp", "stripes", "extremes", "spike", "blotches"
 SMOOTH_LOOKS = ["constant", "ramp", "blotches"]
 SIDES = [1, 3, 7, 8, 9, 13, 24, 33]
 PATCH = 8  # side of the patches of fusion: smaller pictures are refused
-OVERSHOOT = 0.5  # of the range of all sources, by which a pixel of a fused picture may leave it; integers stay in range
+OVERSHOOT = 1.0  # of the range of all sources, by which unlike pictures, blended level by level, may leave it
 
 
 def make_picture(rng: np.random.Generator, look: str, shape: tuple[int, ...]) -> Any:
@@ -94,7 +94,7 @@ def fuse(rng: np.random.Generator) -> str:
         images = [to_type(make_picture(rng, own, shape), dtype, scale) for own in looks]
     wrong = rng.random() < 0.05
     if wrong:
-        images[-1] = images[-1][:, :-1] if rng.random() < 0.5 else images[-1].astype(np.int32)
+        images[-1] = images[-1][:, :-1] if rng.random() < 0.5 else np.zeros(shape, np.int32)
     kept = [image.copy() for image in images]
     options: dict[str, Any] = {
         "register": [False, False, "auto", True][int(rng.integers(4))],
