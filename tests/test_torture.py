@@ -195,6 +195,18 @@ def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
     assert "Not all passed" in capsys.readouterr().out
 
 
+def test_predictions_that_are_no_numbers_are_noticed(rng, monkeypatch):
+    Xs = [rng.standard_normal((12, 5)), rng.standard_normal((12, 4))]
+    settings = {"coupling": "code", "n_nonzero_coefs": 2, "max_iter": 2, "pursuit": "omp", "positive_code": False,
+                "positive_dict": False, "update": "statistics"}  # fmt: skip
+    task = fuzz_learning.Task(Xs, 6, settings, ())
+    fuzz_learning.check(task, Counter())
+    learner = fuzz_learning.CoupledDictionaryLearning
+    monkeypatch.setattr(learner, "predict", lambda self, Xs, view: np.full_like(Xs[view], np.nan))
+    with pytest.raises(AssertionError, match="a prediction is not a number"):
+        fuzz_learning.check(task, Counter())
+
+
 def test_codes_are_fuzzed_as_often_as_is_promised():
     counts = [proof.count for proof in runner.PROOFS if proof.script in ("fuzz_coding", "fuzz_coherent")]
     assert sum(counts) == 200_000

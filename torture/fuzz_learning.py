@@ -114,7 +114,7 @@ def check(task: Task, seen: Counter[str]) -> None:
         warnings.simplefilter("always")
         learner = CoupledDictionaryLearning(task.n_components, **settings).fit(Xs)
         codes = learner.transform(Xs)
-        prediction = learner.predict(Xs, view=0) if len(Xs) > 1 and settings["coupling"] == "code" else kept[0] * 0
+        prediction = learner.predict(Xs, view=0) if len(Xs) > 1 and settings["coupling"] == "code" else np.zeros(1)
         filled = learner.impute(Xs) if "missing" in settings else []
         score = learner.score(Xs)
     allowed = (ConvergenceWarning, UserWarning)
@@ -128,7 +128,7 @@ def check(task: Task, seen: Counter[str]) -> None:
     for part in codes if isinstance(codes, list) else [codes]:
         assert np.isfinite(part.data).all(), "a code is not a number"
         assert not settings["positive_code"] or part.data.min(initial=0) >= 0, "a code is negative"
-    assert np.isfinite(prediction[~np.isnan(prediction)]).all(), "a prediction is not a number"
+    assert np.isfinite(prediction).all(), "a prediction is not a number"
     for whole, X in zip(filled, kept, strict=False):
         known = ~np.isnan(X)
         assert np.isfinite(whole).all(), "what is filled in is not a number"
