@@ -36,6 +36,7 @@ class Proof:
 PROOFS = [
     Proof("interrupts", 150, alone=True),
     Proof("processes", 3, alone=True),
+    Proof("clients", 600, alone=True),
     *(Proof("fuzz_coding", 25_000, seed) for seed in range(4)),
     *(Proof("fuzz_coherent", 25_000, seed) for seed in range(4)),
     Proof("kills", 200),
