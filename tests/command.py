@@ -7,6 +7,11 @@ import subprocess
 import sys
 
 RUN = [sys.executable, "-c", "from coupledict.cli import main; main()"]
+#: For programs that are sent signals: a job in the background may have been started with some of them ignored.
+HEARS = (
+    "import signal; [signal.signal(getattr(signal, name), signal.SIG_DFL)"
+    " for name in ('SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGALRM', 'SIGXCPU')]\n"
+)
 PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
 

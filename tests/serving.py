@@ -16,7 +16,7 @@ from importlib import resources
 import cv2
 import numpy as np
 import tifffile
-from command import RUN, environment
+from command import HEARS, RUN, environment
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 from waiting import PATIENCE, wait_until
@@ -180,7 +180,7 @@ def program(folder, *options, browser="", files=None):
 
     It opens its page in a browser if the path of one is given, and may have so many files open if a number is given.
     """
-    command = [*RUN, "serve", *([] if browser else ["--no-browser"]), *options]
+    command = [RUN[0], "-c", HEARS + RUN[2], "serve", *([] if browser else ["--no-browser"]), *options]
     variables = {"TMPDIR": str(folder), "BROWSER": str(browser), "DISPLAY": ":0"}
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]

@@ -7,6 +7,8 @@ would do, but pytest-xdist 3.8 writes them where pytest 9 does not look.)
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdist.scheduler import LoadScopeScheduling
 
 #: Files of one group share what is dear.
@@ -57,3 +59,13 @@ class Sharing(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Take back the tests of a worker that died, but for the one that it died of: it would end the next one, too."""
+        for unit in self.assigned_work[node].values():
+            for nodeid, completed in unit.items():
+                if not completed:
+                    unit[nodeid] = True
+                    super().remove_node(node)
+                    return nodeid
+        return super().remove_node(node)

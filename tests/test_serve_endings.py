@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import RUN, environment
+from command import HEARS, RUN, environment
 from serving import folders, program, upload_head
 from waiting import PATIENCE, wait_until
 
@@ -74,7 +74,7 @@ def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
     ours, theirs = os.openpty()
     take = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
     process = subprocess.Popen(
-        [RUN[0], "-c", take + RUN[2], "serve", "--no-browser"],
+        [RUN[0], "-c", HEARS + take + RUN[2], "serve", "--no-browser"],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

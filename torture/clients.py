@@ -28,7 +28,9 @@ import numpy as np
 import psutil
 from _main import Figures, main
 
-SERVE = [sys.executable, "-c", "from coupledict.cli import main; main()", "serve", "--no-browser"]
+# This proof may run in the background, where some signals are ignored; what it starts hears them.
+HEARS = "import signal; [signal.signal(n, signal.SIG_DFL) for n in (signal.SIGHUP, signal.SIGQUIT)]\n"
+SERVE = [sys.executable, "-c", HEARS + "from coupledict.cli import main; main()", "serve", "--no-browser"]
 MEGABYTES = 2  # largest upload
 PATIENCE_SECONDS = 120
 CLIENTS_PER_LOOK = 10
