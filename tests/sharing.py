@@ -61,7 +61,7 @@ class Sharing(LoadScopeScheduling):
         return scope(nodeid)
 
     def remove_node(self, node: Any) -> str | None:
-        """Take back the tests of a worker that died, but for the one that it died of: it would end the next one, too."""
+        """Take back the tests of a worker that died, but for the one it died of: it would end the next one, too."""
         for unit in self.assigned_work[node].values():
             for nodeid, completed in unit.items():
                 if not completed:
