@@ -336,7 +336,7 @@ def _n_dims(entry: Any) -> int:
         return len(entry.shape)
     if isinstance(entry, list | tuple):
         return 1 + (_n_dims(entry[0]) if entry else 0)
-    return int(np.ndim(entry))
+    return int(np.asarray(entry).ndim)  # not np.ndim, which may be overridden
 
 
 def _n_columns(matrix: Any) -> int:
