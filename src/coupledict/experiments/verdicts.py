@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST_RUNS = 3
-TIME_MARGIN = 0.10  # of a ratio of times: they differ by a few percent from run to run on a machine that is not idle
+# The margins are chosen, not measured: what differs by less is not worth a verdict.
+TIME_MARGIN = 0.10  # of a ratio of times
 SPARSITY_MARGIN = 0.01  # of a ratio of nonzeros at equal error
 CORRELATION_MARGIN = 0.05
 
