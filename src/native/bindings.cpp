@@ -12,7 +12,9 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
+#include "compiler.h"
 #include "dispatch.h"
 
 namespace nb = nanobind;
@@ -374,7 +376,7 @@ void gather(const nb::ndarray<const From, nb::ndim<2>, nb::device::cpu> &view, c
         const From *later = view.data() + numbers[std::min(i + ahead, n - 1)] * row_stride;
         To *row = out.data() + i * width;
         if (column_stride == 1) {
-            for (index_t f = 0; f < width; f += 64 / static_cast<index_t>(sizeof(From))) __builtin_prefetch(later + f);
+            for (index_t f = 0; f < width; f += 64 / static_cast<index_t>(sizeof(From))) prefetch(later + f);
             for (index_t f = 0; f < width; ++f) row[f] = static_cast<To>(in[f]);
         } else {
             for (index_t f = 0; f < width; ++f) row[f] = static_cast<To>(in[f * column_stride]);
@@ -452,15 +454,10 @@ NB_MODULE(_native, m) {
 #endif
     });
     m.attr("compiler") = COUPLEDICT_COMPILER;
-    for (const auto &[name, value] : {std::pair{"LIMIT", kLimit},
-                                      {"TOLERANCE", kTolerance},
-                                      {"EXHAUSTED", kExhausted},
-                                      {"DEPENDENT", kDependent},
-                                      {"ZERO", kZero},
-                                      {"DOUBTFUL", kDoubtful},
-                                      {"UNKNOWN", kUnknown},
-                                      {"FULL", kFull},
-                                      {"NOT_FINITE", kNotFinite},
-                                      {"OVERFLOW", kOverflow}})
-        m.attr(name) = static_cast<int>(value);
+    const std::pair<const char *, Status> statuses[] = {
+        {"LIMIT", kLimit},         {"TOLERANCE", kTolerance}, {"EXHAUSTED", kExhausted},
+        {"DEPENDENT", kDependent}, {"ZERO", kZero},           {"DOUBTFUL", kDoubtful},
+        {"UNKNOWN", kUnknown},     {"FULL", kFull},           {"NOT_FINITE", kNotFinite},
+        {"OVERFLOW", kOverflow}};
+    for (const auto &[name, value] : statuses) m.attr(name) = static_cast<int>(value);
 }

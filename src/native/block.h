@@ -16,7 +16,7 @@ class Writer {
     // Writes an empty code, for a signal that was not coded.
     void skip(index_t i, const Arrival &arrival, Status status) {
         codes_.counts[i] = 0;
-        codes_.energy[i] = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
+        codes_.energy[i] = ldexp(arrival.energy, 2 * arrival.exponent);
         codes_.status[i] = status;
     }
     // Writes the code of a signal whose coefficients are final.
@@ -25,7 +25,7 @@ class Writer {
         const index_t n = write_codes(support, d_, arrival.exponent, narrow_, codes_.indices + written_,
                                       codes_.values + written_, &fits);
         codes_.counts[i] = static_cast<std::int32_t>(n);
-        codes_.energy[i] = energy > 0 ? __builtin_ldexp(energy, 2 * arrival.exponent) : 0;
+        codes_.energy[i] = energy > 0 ? ldexp(energy, 2 * arrival.exponent) : 0;
         codes_.status[i] = fits ? status : kOverflow;
         written_ += n;
     }
@@ -84,7 +84,7 @@ inline Status settled(const Arrival &arrival, double tol) {
     if (!arrival.finite) return kNotFinite;
     if (arrival.n_known == 0) return kUnknown;
     if (arrival.energy == 0) return kZero;
-    return tol >= 0 && arrival.energy <= __builtin_ldexp(tol, -2 * arrival.exponent) ? kTolerance : kLimit;
+    return tol >= 0 && arrival.energy <= ldexp(tol, -2 * arrival.exponent) ? kTolerance : kLimit;
 }
 
 }  // namespace

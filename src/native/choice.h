@@ -10,12 +10,12 @@ template <class T>
 inline index_t column_of_largest(vec<T> score, ivec<T> place) {
     unsigned mask = equal_lanes(score, splat(static_cast<T>(largest_lane(score))));
     if (!mask) return -1;
-    alignas(kVectorBytes) std::remove_const_t<decltype(Simd<T>::magnitude)> start[kLanes<T>];
-    *reinterpret_cast<ivec<T> *>(start) = place;
-    int lane = __builtin_ctz(mask);
+    alignas(kVectorBytes) Index<T> start[kLanes<T>];
+    store_index<T>(start, place);
+    int lane = lowest_bit(mask);
     index_t column = start[lane] + lane;
     for (mask &= mask - 1; mask; mask &= mask - 1) {
-        lane = __builtin_ctz(mask);
+        lane = lowest_bit(mask);
         column = start[lane] + lane < column ? start[lane] + lane : column;
     }
     return column;
@@ -33,21 +33,20 @@ struct LargestCorrelation {
     void see(int v, vec<T> a, vec<T>, index_t column) { take(v % 2, absolute<T>(a), column); }
     void take(int chain, vec<T> size, index_t column) {
         const auto better = size > top[chain];
-        top[chain] = better ? size : top[chain];
-        place[chain] = better ? splat_index<T>(column) : place[chain];
+        top[chain] = select<T>(better, size, top[chain]);
+        place[chain] = select<T>(better, splat_index<T>(column), place[chain]);
     }
     bool hears_shut(double) const { return false; }
     // The best column of each lane where it is above `least`; returns how many.
     index_t list(T least, index_t *columns) const {
-        using Index = std::remove_const_t<decltype(Simd<T>::magnitude)>;
         const vec<T> one = splat(T(1));
         index_t n = 0;
         for (int chain = 0; chain < 2; ++chain) {
-            alignas(kVectorBytes) Index start[kLanes<T>];
-            *reinterpret_cast<ivec<T> *>(start) = place[chain];
-            const vec<T> above = top[chain] > splat(least) ? one : vec<T>{};
+            alignas(kVectorBytes) Index<T> start[kLanes<T>];
+            store_index<T>(start, place[chain]);
+            const vec<T> above = select<T>(top[chain] > splat(least), one, vec<T>{});
             for (unsigned mask = equal_lanes(above, one); mask; mask &= mask - 1) {
-                const int lane = __builtin_ctz(mask);
+                const int lane = lowest_bit(mask);
                 columns[n++] = static_cast<index_t>(start[lane]) + lane;
             }
         }
@@ -55,7 +54,7 @@ struct LargestCorrelation {
     }
     index_t winner() const {
         const auto second = (top[1] > top[0]) | ((top[1] == top[0]) & (place[1] < place[0]));
-        return column_of_largest<T>(second ? top[1] : top[0], second ? place[1] : place[0]);
+        return column_of_largest<T>(select<T>(second, top[1], top[0]), select<T>(second, place[1], place[0]));
     }
 };
 
@@ -73,20 +72,20 @@ struct LargestFall {
     void see(int v, vec<T> a, vec<T> norm, index_t column) {
         const int chain = v % 2;
         const auto open = norm > splat(static_cast<T>(kLeastNorm));
-        const vec<T> all = a * a, square = open ? all : vec<T>{}, left = open ? norm : splat(T(1));
-        const vec<T> other = open ? vec<T>{} : all;
-        shut = other > shut ? other : shut;
+        const vec<T> all = a * a, square = select<T>(open, all, vec<T>{}), left = select<T>(open, norm, splat(T(1)));
+        const vec<T> other = select<T>(open, vec<T>{}, all);
+        shut = select<T>(other > shut, other, shut);
         const auto better = square * under[chain] > top[chain] * left;
-        top[chain] = better ? square : top[chain];
-        under[chain] = better ? left : under[chain];
-        place[chain] = better ? splat_index<T>(column) : place[chain];
+        top[chain] = select<T>(better, square, top[chain]);
+        under[chain] = select<T>(better, left, under[chain]);
+        place[chain] = select<T>(better, splat_index<T>(column), place[chain]);
     }
     // Whether an atom that is shut out, perhaps a chosen one, has a correlation beyond `noise`.
     bool hears_shut(double noise) const { return static_cast<double>(largest_lane(shut)) > noise * noise; }
     index_t winner() const {
         const vec<T> first = top[0] / under[0], other = top[1] / under[1];
         const auto second = (other > first) | ((other == first) & (place[1] < place[0]));
-        return column_of_largest<T>(second ? other : first, second ? place[1] : place[0]);
+        return column_of_largest<T>(select<T>(second, other, first), select<T>(second, place[1], place[0]));
     }
 };
 
@@ -144,7 +143,7 @@ struct Coding {
           norms(Choice::kNeedsNorms ? remaining : nullptr),
           stop(arrival.energy, limits.tol, arrival.exponent),
           signal_energy(arrival.energy),
-          noise(noise_share<T>(arrival.n_known) * __builtin_sqrt(arrival.energy)),
+          noise(noise_share<T>(arrival.n_known) * square_root(arrival.energy)),
           limit(arrival.n_known < limits.n_nonzero ? arrival.n_known : limits.n_nonzero),
           exponent(arrival.exponent),
           status(kExhausted) {
@@ -160,7 +159,7 @@ struct Coding {
     }
 
     // Tells whether the correlation with atom k is more than rounding error.
-    bool heard(index_t k) const { return __builtin_fabs(static_cast<double>(a[k])) > noise; }
+    bool heard(index_t k) const { return fabs(static_cast<double>(a[k])) > noise; }
 
     // Tells whether an atom that was not chosen correlates with the residual, but has too little left to be compared.
     bool hears_shut(const Dictionary<T> &d) const {

@@ -30,7 +30,9 @@ template <class T, Method M>
 struct PositiveFall : LargestFall<T, M> {
     static constexpr bool kNeedsExtra = true, kLasso = false;
     using Base = LargestFall<T, M>;
-    void see(int v, vec<T> a, vec<T> norm, index_t column) { Base::see(v, a > vec<T>{} ? a : vec<T>{}, norm, column); }
+    void see(int v, vec<T> a, vec<T> norm, index_t column) {
+        Base::see(v, select<T>(a > vec<T>{}, a, vec<T>{}), norm, column);
+    }
     static double score(double a, double norm) { return a > 0 && norm > Base::kLeastNorm ? a * a / norm : 0; }
     static bool heard(double a, double, double noise) { return a > noise; }
     static T gradient(T a, const T *, index_t, T) { return a; }
@@ -52,10 +54,10 @@ struct LargestExcess : LargestCorrelation<T> {
         const vec<T> wanted = splat(excess(load(a + own), load(penalties + own))[k - own]);
         for (index_t column = 0; column < own; column += kLanes<T>)
             if (const unsigned same = equal_lanes(excess(load(a + column), load(penalties + column)), wanted))
-                return column + __builtin_ctz(same);
-        return own + __builtin_ctz(equal_lanes(excess(load(a + own), load(penalties + own)), wanted));
+                return column + lowest_bit(same);
+        return own + lowest_bit(equal_lanes(excess(load(a + own), load(penalties + own)), wanted));
     }
-    static double score(double a, double penalty) { return (Positive ? a : __builtin_fabs(a)) - penalty; }
+    static double score(double a, double penalty) { return (Positive ? a : fabs(a)) - penalty; }
     static bool heard(double a, double penalty, double noise) { return score(a, penalty) > noise; }
     static T gradient(T a, const T *penalties, index_t k, T sign) { return a - sign * penalties[k]; }
 };
@@ -104,7 +106,7 @@ class ConstrainedEncoder {
             const index_t rows = n - start < block_.size ? n - start : block_.size;
             block_.read(d_, n_views, views, start, rows);
             for (index_t i = 0; i < rows; ++i) {
-                if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
+                if (is_raised(stop)) return;
                 const Status status = settled(block_.arrivals[i], Choice::kLasso ? -1 : limits_.tol);
                 if (status == kLimit)
                     code(start + i, i, stop, writer);
@@ -120,8 +122,8 @@ class ConstrainedEncoder {
         x_ = block_.x + i * d_.n_features;
         b_ = block_.a + i * d_.stride;
         energy_ = signal_energy_ = arrival.energy;
-        noise_ = noise_share<T>(arrival.n_known) * __builtin_sqrt(arrival.energy);
-        tol_ = limits_.tol < 0 ? -1 : __builtin_ldexp(limits_.tol, -2 * arrival.exponent);
+        noise_ = noise_share<T>(arrival.n_known) * square_root(arrival.energy);
+        tol_ = limits_.tol < 0 ? -1 : ldexp(limits_.tol, -2 * arrival.exponent);
         most_ = arrival.n_known < limits_.n_nonzero ? arrival.n_known : limits_.n_nonzero;
         set_.start();
         set_.chosen().mask = block_.mask(d_, i, features_);
@@ -147,12 +149,12 @@ class ConstrainedEncoder {
             const bool ordinary = !Masked && exponent == 0;
             if (ordinary && extra_is_made_) return;
             extra_is_made_ = ordinary;
-            least_penalty_ = __builtin_inf();
-            const double alpha = __builtin_ldexp(limits_.alpha, -exponent);
+            least_penalty_ = kInfinity;
+            const double alpha = ldexp(limits_.alpha, -exponent);
             for (index_t k = 0; k < d_.stride; ++k) {
                 const bool open = k < d_.n_atoms && d_.norms[k] > 0 && mask.stretch_of(k) > 0;
                 extra_[k] = open ? static_cast<T>(alpha * static_cast<double>(mask.stretch_of(k)) / d_.norms[k])
-                                 : static_cast<T>(__builtin_inf());
+                                 : static_cast<T>(kInfinity);
                 if (static_cast<double>(extra_[k]) < least_penalty_) least_penalty_ = static_cast<double>(extra_[k]);
             }
         }
@@ -174,7 +176,7 @@ class ConstrainedEncoder {
             if (k < 0 || chosen.is_chosen(k) || !Choice::heard(now(k), extra(k), noise_))
                 return hears_faint() ? kDoubtful : chosen.any_barred ? kDependent : kExhausted;
             if (chosen.size == most_ && limits_.n_nonzero < room) return kFull;
-            if (steps >= most_steps || __atomic_load_n(stop, __ATOMIC_RELAXED)) return kCareful ? kLimit : kDoubtful;
+            if (steps >= most_steps || is_raised(stop)) return kCareful ? kLimit : kDoubtful;
             const T sign = a_now_[k] > 0 ? T(1) : T(-1);
             if (chosen.size == limits_.n_nonzero || !set_.enter(d_, k, sign, x_, a_now_, extra_)) {
                 if (!kCareful) return kDoubtful;
@@ -320,7 +322,7 @@ class ConstrainedEncoder {
         double sum = 0.5 * energy_ * (1 - shrink) * (1 - shrink);
         for (index_t j = 0; j < chosen.size; ++j) {
             const double c = static_cast<double>(chosen.coefficients[j]);
-            sum += __builtin_fabs(c) * extra(chosen.atoms[j]) - shrink * c * now(chosen.atoms[j]);
+            sum += fabs(c) * extra(chosen.atoms[j]) - shrink * c * now(chosen.atoms[j]);
         }
         return sum;
     }
@@ -334,7 +336,7 @@ class ConstrainedEncoder {
         double penalty = 0;
         if constexpr (Choice::kLasso)
             for (index_t j = 0; j < chosen.size; ++j)
-                penalty += __builtin_fabs(static_cast<double>(chosen.coefficients[j])) * extra(chosen.atoms[j]);
+                penalty += fabs(static_cast<double>(chosen.coefficients[j])) * extra(chosen.atoms[j]);
         energy_ = chosen.residual_energy(d_, x_, residual_) + (limits_.narrow ? 0 : chosen.rounding_energy());
         if (!(energy_ + 2 * penalty <= signal_energy_)) {
             chosen.clear();

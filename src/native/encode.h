@@ -37,7 +37,7 @@ class Encoder {
             const index_t rows = n - start < block_.size ? n - start : block_.size;
             block_.read(d_, n_views, views, start, rows);
             for (index_t i = 0; i < rows; i += group_) {
-                if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return;
+                if (is_raised(stop)) return;
                 code_group(start, i, rows - i < group_ ? rows - i : group_, stop, writer);
             }
         }
@@ -57,7 +57,7 @@ class Encoder {
                                   block_.a + (first + i) * d_.stride, signals_[i].norms);
             working_[n_working++] = i;
         }
-        while (n_working > 0 && !__atomic_load_n(stop, __ATOMIC_RELAXED)) {
+        while (n_working > 0 && !is_raised(stop)) {
             index_t kept = 0;
             for (index_t w = 0; w < n_working; ++w) {
                 const index_t i = working_[w];

@@ -17,7 +17,7 @@ inline void subtract_rows(index_t n, const T *c, const T *const *rows, const T *
     for (index_t j = 0; j < n; ++j) {
         const vec<T> cj = splat(c[j]);
         const T *row = rows[j] + column;
-        __asm__("" : "+r"(row));  // one address for all vectors; compilers would keep one for each, in memory
+        hide_origin(row);  // one address for all vectors; compilers would keep one for each, in memory
         for (int v = 0; v < N; ++v) out[v] -= cj * load(row + v * lanes);
     }
 }
@@ -124,7 +124,7 @@ class InverseSet : Chosen<T> {
         multiply(size, given_, solution_);
         double excess = 0;
         for (index_t j = 0; j < size; ++j) excess += static_cast<double>(given_[j]) * static_cast<double>(solution_[j]);
-        return __builtin_fabs(excess) <= kTrustedExcess<T> * signal_energy;
+        return fabs(excess) <= kTrustedExcess<T> * signal_energy;
     }
 
     // Takes out the atom at place j, and solves the equations of the others.

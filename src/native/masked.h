@@ -21,12 +21,12 @@ void stretch_atoms(const Dictionary<T> &d, index_t n, const T *known, T *stretch
         vec<T> top = {};
         for (index_t k = 0; k < d.stride; k += kLanes<T>) {
             const vec<T> squared = load(own + k);
-            top = squared > top ? squared : top;
+            top = select<T>(squared > top, squared, top);
         }
         const vec<T> least = splat(static_cast<T>(kLeastKnown) * static_cast<T>(largest_lane(top)));
         for (index_t k = 0; k < d.stride; k += kLanes<T>) {
             const vec<T> squared = load(own + k);
-            const vec<T> factor = squared > least ? inverse_root<T>(squared) : vec<T>{};
+            const vec<T> factor = select<T>(squared > least, inverse_root<T>(squared), vec<T>{});
             store(own + k, factor);
             store(correlations + k, load(correlations + k) * factor);
         }

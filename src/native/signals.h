@@ -63,7 +63,7 @@ constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding 
 // Correlations below this share of the signal's norm are rounding error.
 template <class T>
 inline double noise_share(index_t n_features) {
-    return Precision<T>::epsilon * (8 + 0.5 * __builtin_sqrt(static_cast<double>(n_features)));
+    return Precision<T>::epsilon * (8 + 0.5 * square_root(static_cast<double>(n_features)));
 }
 
 // Of atoms cut down to the known entries of a signal, one whose squared norm is at most this share of the largest is
@@ -95,7 +95,7 @@ template <class T>
 double largest_magnitude(index_t n, const T *x) {
     double top = 0;
     for (index_t f = 0; f < n; ++f) {
-        const double size = __builtin_fabs(static_cast<double>(x[f]));
+        const double size = fabs(static_cast<double>(x[f]));
         top = size > top ? size : top;
     }
     return top;
@@ -104,11 +104,11 @@ double largest_magnitude(index_t n, const T *x) {
 template <class T>
 Arrival rescale(index_t n, T *x) {
     for (index_t f = 0; f < n; ++f)
-        if (!__builtin_isfinite(x[f])) return {0, 0, false, n};
+        if (!is_finite(x[f])) return {0, 0, false, n};
     const double top = largest_magnitude(n, x);
     if (top == 0) return {0, 0, true, n};
-    const int exponent = __builtin_ilogb(top);
-    for (index_t f = 0; f < n; ++f) x[f] = static_cast<T>(__builtin_ldexp(static_cast<double>(x[f]), -exponent));
+    const int exponent = ilogb(top);
+    for (index_t f = 0; f < n; ++f) x[f] = static_cast<T>(ldexp(static_cast<double>(x[f]), -exponent));
     return {squared_norm(n, x), exponent, true, n};
 }
 

@@ -77,10 +77,10 @@ class SupportEncoder {
     index_t code(const View<T> *views, index_t row, std::int32_t *indices, T *const *values, double *energy,
                  std::uint8_t *status) {
         const Arrival arrival = arrive(n_views_, views, row, n_features_, x_);
-        *energy = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
+        *energy = ldexp(arrival.energy, 2 * arrival.exponent);
         *status = !arrival.finite ? kNotFinite : arrival.energy == 0 ? kZero : kLimit;
         if (*status != kLimit) return 0;
-        tol_ = limits_.tol < 0 ? -1 : __builtin_ldexp(limits_.tol, -2 * arrival.exponent);
+        tol_ = limits_.tol < 0 ? -1 : ldexp(limits_.tol, -2 * arrival.exponent);
         const T *x = x_;
         for (index_t v = 0; v < n_views_; x += d_[v].n_features, ++v) {
             views_[v].signal.support.clear();
@@ -92,7 +92,7 @@ class SupportEncoder {
         if (!solve(arrival, &left)) *status = kDoubtful;
         if (*status == kDoubtful) return 0;
         if (*status == kTolerance && left > tol_) *status = kDependent;
-        *energy = left > 0 ? __builtin_ldexp(left, 2 * arrival.exponent) : 0;
+        *energy = left > 0 ? ldexp(left, 2 * arrival.exponent) : 0;
         bool fits = true, all_fit = true;
         index_t n = 0;
         for (index_t v = 0; v < n_views_; ++v) {
@@ -269,7 +269,7 @@ index_t encode_support(index_t n_views, const Dictionary<T> *dictionaries, const
         T **next = arena.take<T *>(n_views);
         std::remove_pointer_t<decltype(type)> encoder(arena, n_views, dictionaries, limits);
         index_t written = 0;
-        for (index_t i = 0; i < n && !__atomic_load_n(stop, __ATOMIC_RELAXED); ++i) {
+        for (index_t i = 0; i < n && !is_raised(stop); ++i) {
             for (index_t v = 0; v < n_views; ++v) next[v] = values[v] + written;
             const index_t count =
                 encoder.code(views, i, codes.indices + written, next, &codes.energy[i], &codes.status[i]);

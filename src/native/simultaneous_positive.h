@@ -45,12 +45,12 @@ class PositiveSupportEncoder {
     index_t code(const View<T> *views, index_t row, std::int32_t *indices, T *const *values, double *energy,
                  std::uint8_t *status) {
         const Arrival arrival = arrive(n_views_, views, row, n_features_, x_);
-        *energy = __builtin_ldexp(arrival.energy, 2 * arrival.exponent);
+        *energy = ldexp(arrival.energy, 2 * arrival.exponent);
         *status = settled(arrival, limits_.tol);
         if (*status != kLimit) return 0;
-        tol_ = limits_.tol < 0 ? -1 : __builtin_ldexp(limits_.tol, -2 * arrival.exponent);
+        tol_ = limits_.tol < 0 ? -1 : ldexp(limits_.tol, -2 * arrival.exponent);
         signal_energy_ = arrival.energy;
-        noise_ = noise_share<T>(n_features_) * __builtin_sqrt(arrival.energy);
+        noise_ = noise_share<T>(n_features_) * square_root(arrival.energy);
         start();
         *status = pursue();
         if (!is_trusted()) *status = kDoubtful;
@@ -60,7 +60,7 @@ class PositiveSupportEncoder {
             if (*status == kTolerance && total_energy() > tol_) *status = kDependent;
         }
         const double left = total_energy();
-        *energy = left > 0 ? __builtin_ldexp(left, 2 * arrival.exponent) : 0;
+        *energy = left > 0 ? ldexp(left, 2 * arrival.exponent) : 0;
         bool all_fit = true;
         for (index_t v = 0; v < n_views_; ++v) {
             Chosen<T> &chosen = views_[v].set.chosen();
@@ -86,7 +86,7 @@ class PositiveSupportEncoder {
             view.set.start();
             for (index_t f = 0; f < d_[v].n_features; ++f) view.x[f] = x[f];
             view.signal_energy = view.energy = squared_norm(d_[v].n_features, view.x);
-            view.noise = noise_share<T>(d_[v].n_features) * __builtin_sqrt(view.signal_energy);
+            view.noise = noise_share<T>(d_[v].n_features) * square_root(view.signal_energy);
             correlate(d_[v], 1, view.x, d_[v].n_features, view.b);
             for (index_t k = 0; k < d_[v].stride; ++k) view.a[k] = view.b[k];
         }

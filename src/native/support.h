@@ -89,9 +89,9 @@ struct Chosen {
         for (index_t j = 0; j < size; ++j) {
             const double norm = d.norms[atoms[j]] / static_cast<double>(mask.stretch_of(atoms[j]));
             const double c = static_cast<double>(coefficients[j]);
-            const float written = static_cast<float>(__builtin_ldexp(c / norm, exponent));
-            if (norm > 0 && __builtin_isfinite(written))
-                coefficients[j] = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+            const float written = static_cast<float>(ldexp(c / norm, exponent));
+            if (norm > 0 && is_finite(written))
+                coefficients[j] = static_cast<T>(ldexp(static_cast<double>(written) * norm, -exponent));
         }
     }
     double squared_coefficients() const { return squared_norm(size, coefficients); }
@@ -172,9 +172,9 @@ struct Support : Chosen<T> {
         for (index_t i = size - 1; i >= 0; --i) {
             const double norm = d.norms[atoms[i]] / static_cast<double>(mask.stretch_of(atoms[i]));
             T c = coefficients[i] * inverse_diagonal[i];
-            const float written = static_cast<float>(__builtin_ldexp(static_cast<double>(c) / norm, exponent));
-            if (norm > 0 && __builtin_isfinite(written))
-                c = static_cast<T>(__builtin_ldexp(static_cast<double>(written) * norm, -exponent));
+            const float written = static_cast<float>(ldexp(static_cast<double>(c) / norm, exponent));
+            if (norm > 0 && is_finite(written))
+                c = static_cast<T>(ldexp(static_cast<double>(written) * norm, -exponent));
             coefficients[i] = c;
             const T *row = factor + i * stride;
             for (index_t j = 0; j < i; ++j) coefficients[j] -= c * row[j];
@@ -190,7 +190,7 @@ struct Stop {
 
     Stop(double signal_energy, double tolerance, int exponent)
         : energy(signal_energy),
-          tol(tolerance < 0 ? -1 : __builtin_ldexp(tolerance, -2 * exponent)),
+          tol(tolerance < 0 ? -1 : ldexp(tolerance, -2 * exponent)),
           band(kEnergyBand<T> * signal_energy) {}
     // Counts an atom that had `left` of its squared norm outside the span of the others.
     void count(double z, double left) {
@@ -217,7 +217,7 @@ index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bo
     const bool plain = exponent == 0 && d.ordinary_norms;
     for (index_t w = 0; w < s.n_words; ++w)
         for (std::uint64_t bits = s.chosen[w]; bits; bits &= bits - 1) {
-            const index_t k = w * 64 + __builtin_ctzll(bits);
+            const index_t k = w * 64 + lowest_bit(bits);
             const double c = static_cast<double>(s.coefficients[s.slot[k]]) * static_cast<double>(s.mask.stretch_of(k));
             indices[n] = static_cast<std::int32_t>(k);
             if (d.norms[k] == 0) {
@@ -226,10 +226,10 @@ index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bo
                 values[n] = static_cast<T>(c / d.norms[k]);
             } else {
                 int norm_exponent;
-                const double norm = __builtin_frexp(d.norms[k], &norm_exponent);
-                values[n] = static_cast<T>(__builtin_ldexp(c / norm, exponent - norm_exponent));
+                const double norm = frexp(d.norms[k], &norm_exponent);
+                values[n] = static_cast<T>(ldexp(c / norm, exponent - norm_exponent));
             }
-            if (!__builtin_isfinite(narrow ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
+            if (!is_finite(narrow ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
             ++n;
         }
     return n;

@@ -76,12 +76,12 @@ bool replace_atom(const Layout &layout, T *fresh, T *atom) {
     double joint = 0;
     for (index_t v = 0; v < layout.n_views; ++v)
         joint += layout.weights[v] * squared_norm(layout.starts[v + 1] - layout.starts[v], fresh + layout.starts[v]);
-    if (!(joint > 0) || !__builtin_isfinite(joint)) return false;
+    if (!(joint > 0) || !is_finite(joint)) return false;
     for (index_t v = 0; v < layout.n_views; ++v) {
         const index_t start = layout.starts[v], size = layout.starts[v + 1] - start;
         const double square = layout.joint ? joint : squared_norm(size, fresh + start);
         if (!(square > 0)) continue;
-        const double scale = 1 / __builtin_sqrt(square);
+        const double scale = 1 / square_root(square);
         for (index_t f = start; f < start + size; ++f) atom[f] = static_cast<T>(static_cast<double>(fresh[f]) * scale);
     }
     return true;
