@@ -2,12 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard src/native/*)
+SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard cmake/* src/native/*)
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
-	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread arm torture package audit docs \
+	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread plain clang compilers arm mac torture package audit docs \
 	lock clean
 
 define HELP
@@ -24,7 +24,11 @@ Checks
   make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
   make lowest             test the lowest versions of dependencies that pyproject.toml allows
   make sanitize           the kernels under AddressSanitizer, UBSan and ThreadSanitizer
+  make plain              the kernels in plain C++, as compilers without vector types get them
+  make clang              the kernels compiled by Clang
+  make compilers          the sources as other compilers and processors take or refuse them, nothing run; needs Debian
   make arm                cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian
+  make mac                cross-compile the wheels for macOS and look into them; nothing is run
   make torture            prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour
 
 Measuring (output/benchmarks)
@@ -198,6 +202,32 @@ sanitize-thread: $(VENV)-sanitize-thread/.built
 	$(call preloaded,libtsan.so) TSAN_OPTIONS=exitcode=66 OPENBLAS_NUM_THREADS=1 \
 		$(VENV)-sanitize-thread/bin/python torture/races.py --break >/dev/null 2>&1; test $$? -eq 66
 
+# Environments with kernels that are built in another way, whose results are compared with those of the slow twins.
+BUILD_plain := -C cmake.define.COUPLEDICT_PLAIN_VECTORS=ON
+BUILD_clang := -C cmake.define.CMAKE_CXX_COMPILER=$(or $(CLANG),clang++)
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,levels kernels support updates))
+
+$(VENV)-plain/.built $(VENV)-clang/.built: $(VENV)-%/.built: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)-$*
+	@$(VENV)-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		$(BUILD_TOOLS) pytest pytest-timeout pytest-xdist hypothesis
+	@$(VENV)-$*/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --no-build-isolation \
+		$(BUILD_$*) -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON -C build-dir=build/$* .
+	@touch $@
+
+plain clang: %: $(VENV)-%/.built
+	$(VENV)-$*/bin/python -c 'import coupledict; built = coupledict.build_info()["compiler"]; print("Kernels by", built); \
+		assert $(EXPECTED_$*) in built, f"Expected kernels by {$(EXPECTED_$*)}, got {built}."'
+	$(VENV)-$*/bin/python -m pytest -q -n 2 -p no:cacheprovider $(KERNEL_TESTS)
+EXPECTED_plain := "plain vectors"
+EXPECTED_clang := "Clang"
+
+compilers: $(VENV)/.built
+	VENV=$(VENV) tools/compilers.sh
+
+mac:
+	tools/mac.sh
+
 # The kernels on 64-bit ARM, on a machine of another kind: everything is in build/arm, its Python as well.
 arm:
 	tools/arm.sh
@@ -234,5 +264,5 @@ lock: $(VENV)/.built
 	$(BIN)/python tools/lock.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-package $(VENV)-bare build dist output \
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-plain $(VENV)-clang $(VENV)-package $(VENV)-bare build dist output \
 		docs/gallery docs/api/generated docs/_static/pictures .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,19 @@
+# How the kernels are compiled: `flags` for all of them, `flags_<level>` for one instruction set.
+# Contracting a*b+c into one rounding is wanted in these loops, and said aloud because compilers' defaults differ.
+set(flags_baseline "")
+set(flags_neon "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "MSVC")
+  message(STATUS "MSVC has no vector types, so coupledict gets plain C++ instead. "
+                 "Clang compiles kernels that are several times as fast: cmake -T ClangCL, or CXX=clang-cl with Ninja.")
+  set(flags /O2 /fp:contract /bigobj)
+  set(flags_avx2 /arch:AVX2)
+  set(flags_avx512 /arch:AVX512)
+else()
+  set(flags -O3 -ffp-contract=fast -fno-math-errno -fvisibility=hidden -Wall -Wextra -Wno-psabi)
+  set(flags_avx2 -mavx2 -mfma)
+  set(flags_avx512 -mavx2 -mfma -mavx512f -mavx512dq -mavx512bw -mavx512vl -mprefer-vector-width=512)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND flags -Wno-maybe-uninitialized)
+  list(APPEND flags_avx512 -Wno-uninitialized)  # GCC 12 finds fault with its own header
+endif()
