@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import pickle
@@ -12,11 +13,12 @@ import warnings
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, load_file, save
 
 from coupledict.files import models as model_io
 from coupledict.files import whole
 from coupledict.files.models import ModelFileError, read_model, write_model
+from coupledict.files.tensors import read_tensors
 
 METADATA = {
     "params": {"n_components": 4, "tol": 0.1 + 0.2, "schedule": None, "dc": True, "name": 'é "\\ 漢 \ud800'},
@@ -367,11 +369,47 @@ def header_of(*tensors):
             {"dtype": "F64", "shape": [2], "data_offsets": [0, 16]},
             {"dtype": "F64", "shape": [0] * 100, "data_offsets": [16, 16]},
         ),
+        header_of({"dtype": "F64", "shape": [2**60] * 100_000, "data_offsets": [0, 16]}),
+        header_of({"dtype": "F64", "shape": [True, 2], "data_offsets": [False, 16]}),
+        header_of({"dtype": "F64", "shape": [2.0], "data_offsets": [0, 16]}),
+        header_of({"dtype": "F64", "shape": [2], "data_offsets": [0, 16, 16]}),
+        header_of({"dtype": "F64", "shape": [2]}),
+        header_of([]),
+        header_of(
+            {"dtype": "F64", "shape": [2], "data_offsets": [0, 16]},
+            {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]},
+        ),
+        header_of(
+            {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]},
+            {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]},
+        ),
     ],
 )
 def test_impossible_tensors(path, contents):
     path.write_bytes(contents)
     assert_refused(path, "damaged")
+
+
+def test_no_description_is_read_that_safetensors_refuses(rng):
+    """Random descriptions of 16 bytes: whatever is read here, safetensors reads to the same arrays."""
+    data = rng.standard_normal(2).tobytes()
+    n_read = 0
+    for _ in range(3000):
+        ends = [0, *sorted(rng.integers(0, 5, size=rng.integers(1, 3)) * 4), 16]
+        described = {}
+        for k, (start, end) in enumerate(itertools.pairwise(ends)):
+            dtype = str(rng.choice(["F32", "F64", "I64"], p=[0.6, 0.2, 0.2]))
+            size = (end - start) // (4 if dtype == "F32" else 8) + int(rng.random() < 0.02)
+            shape = [int(size)] if rng.random() < 0.5 else [1, int(size)]
+            described[f"x{k}"] = {"dtype": dtype, "shape": shape, "data_offsets": [int(start), int(end)]}
+        text = json.dumps(described).encode()
+        try:
+            read = read_tensors(io.BytesIO(data), described, len(data))
+        except ValueError:
+            continue
+        assert_same(read, load(len(text).to_bytes(8, "little") + text + data))
+        n_read += 1
+    assert 300 < n_read < 2700, "both kinds occurred"
 
 
 @pytest.mark.parametrize("marks", [{"format": None}, {"format": "pt"}, {"format": "Coupledict"}])

@@ -16,7 +16,7 @@ EXTRAS = {
     "dask": ("dask", "distributed", "zarr"),
     "serve": ("starlette", "uvicorn", "python_multipart"),
 }
-NEEDED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "safetensors", "rich", "typer")
+NEEDED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "rich", "typer")
 
 
 @command("Version, instruction sets, threads and packages.", "coupledict info", "coupledict info --json")

@@ -13,12 +13,12 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 
+from .tensors import DTYPES, OtherDtypeError, read_tensors
 from .whole import write_file
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -27,7 +27,6 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 FORMAT = "coupledict"
 FORMAT_VERSION = "2"
 READABLE_VERSIONS = ("1", "2")
-DTYPES = {"F32": np.dtype(np.float32), "F64": np.dtype(np.float64), "I64": np.dtype(np.int64)}
 RESERVED = "__metadata__"  # the key that safetensors uses for the strings
 NOT_SAFETENSORS = "one that is not in the safetensors format or is damaged"
 LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
@@ -146,19 +145,18 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
 def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], str]:
     """Return the tensors and metadata, as :func:`read_model` does, and the format version of the file."""
     name = repr(os.fspath(path))
-    size, marks = _read_beginning(path, name)
-    _check_marks(marks, name)
-    try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
-            keys = sorted(file.keys())
-            for key in keys:
-                if file.get_slice(key).get_dtype() not in DTYPES:
-                    _damaged(name, f"one whose tensor {key!r} is neither float32, float64 nor int64")
-            tensors: dict[str, Array] = {key: file.get_tensor(key) for key in keys}
-    except ModelFileError:
-        raise
-    except (SafetensorError, ValueError, OverflowError) as error:  # the latter two: shapes that NumPy cannot hold
-        _damaged(name, NOT_SAFETENSORS, error)
+    if is_special(path):  # open() raises for a folder
+        _damaged(name, "a pipe or a device")
+    with open(path, "rb") as file:
+        size, header = _read_header(file, path)
+        marks = _take_marks(header, name)
+        _check_marks(marks, name)
+        try:
+            tensors = read_tensors(file, header, size - file.tell())
+        except OtherDtypeError as error:
+            _damaged(name, f"one whose tensor {error.tensor!r} is neither float32, float64 nor int64", error)
+        except (ValueError, OverflowError) as error:  # both also from NumPy, of shapes that it cannot hold
+            _damaged(name, NOT_SAFETENSORS, error)
     text = marks.get("metadata", "")
     try:
         check_cost(text, size)  # checked again: escapes in the header may have hidden some of these characters
@@ -258,10 +256,7 @@ def _layout(tensors: Mapping[str, Array]) -> list[tuple[str, Array]]:
 
 
 def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
-    """Return the beginning of a safetensors file.
-
-    safetensors could write the file, but in a random order of the strings: the same model would give different files.
-    """
+    """Return the beginning of a safetensors file; the same model always gives the same bytes."""
     codes = {dtype: code for code, dtype in DTYPES.items()}
     header: dict[str, Any] = {RESERVED: marks}
     end = 0
@@ -273,30 +268,30 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
-def _read_beginning(path: str | os.PathLike[str], name: str) -> tuple[int, dict[str, str]]:
-    """Return the size of a file and its strings; refuse a header that is too long or too costly before parsing it.
+def _read_header(file: BinaryIO, path: str | os.PathLike[str]) -> tuple[int, dict[str, Any]]:
+    """Return the size of a file and its header; refuse one that is too long or too costly before parsing it."""
+    name = repr(os.fspath(path))
+    beginning = file.read(LENGTH_BYTES)
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(beginning, "little")
+    if len(beginning) < LENGTH_BYTES or length > size - LENGTH_BYTES:
+        _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
+    try:
+        _check_length(length)  # before it is read
+        header = check_header(file.read(length), size)
+    except ValueError as error:
+        raise contradiction(path, "a complete model", error) from error
+    return size, _from_json(header, name, NOT_SAFETENSORS, NOT_SAFETENSORS)
 
-    safetensors reads the header once more, but takes keys that come twice.
-    """
-    if is_special(path):  # open() raises for a folder
-        _damaged(name, "a pipe or a device")
-    with open(path, "rb") as file:
-        beginning = file.read(LENGTH_BYTES)
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(beginning, "little")
-        if len(beginning) < LENGTH_BYTES or length > size - LENGTH_BYTES:
-            _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
-        try:
-            _check_length(length)  # before it is read
-            header = check_header(file.read(length), size)
-        except ValueError as error:
-            raise contradiction(path, "a complete model", error) from error
-    marks = _from_json(header, name, NOT_SAFETENSORS, NOT_SAFETENSORS).get(RESERVED, {})
+
+def _take_marks(header: dict[str, Any], name: str) -> dict[str, str]:
+    """Remove the strings from a header, and return them."""
+    marks = header.pop(RESERVED, {})
     if not isinstance(marks, dict) or not all(isinstance(mark, str) for mark in marks.values()):
         _damaged(name, NOT_SAFETENSORS)
     if not marks.get("metadata", "").isascii():  # json.dumps writes escapes, which take less memory
         _damaged(name, "one whose metadata is not plain ASCII")
-    return size, marks
+    return marks
 
 
 def _check_length(length: int) -> None:
