@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ..files import whole
 from ..files.whole import write_file
+from ..foundation.quiet import without_warnings
 from ..foundation.version import __version__
 from . import _file_png as png
 from . import _file_tiff as tiff
@@ -190,8 +191,7 @@ def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = 
     Image = need_pillow()
     if MAX_PIXELS_VARIABLE in os.environ and 2 * (Image.MAX_IMAGE_PIXELS or max_pixels()) < max_pixels():
         Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has a limit of its own
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about odd metadata, and about large images that are within our limit
+    with without_warnings():  # about odd metadata, and about large images that are within our limit
         try:
             image = Image.open(file, formats=READABLE)
         except Image.DecompressionBombError as error:

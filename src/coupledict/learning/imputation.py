@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from ..data.interface import Data
 from ..data.memory import InMemory
 from ..data.moments import MomentSums
 from ..foundation.arrays import Array, Floats
+from ..foundation.quiet import without_warnings
 from ..parallel.jobs import Threads
 from .fitted import FittedDictionaries
 from .moments import Moments
@@ -62,8 +62,7 @@ def fit_moments(
         sums = data.moments(some, threads, functools.partial(first.expect, threads=Threads(threads.count)))
         shrinkage, expected = _best_shrinkage(sums - MomentSums.over([judges.table], first.expect), judges, threads)
         mean, correlation, spread = _correlations(sums)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with without_warnings():
         batch = InMemory(np.split(judges.shown.astype(data.dtype), np.cumsum(data.widths)[:-1], axis=1))
         batch.missing = True
         coded = np.hstack(fitted.impute(batch, settings, threads))
