@@ -11,6 +11,7 @@ are atomic; semaphores and conditions are Python code that an interrupt can leav
 from __future__ import annotations
 
 import _thread
+import contextvars
 import os
 import threading
 import time
@@ -109,8 +110,9 @@ class _Crew(Generic[Task, Result]):
             self._n_helpers += 1
             try:
                 # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
-                # on the new thread's processor.
-                _thread.start_new_thread(self._help, (elsewhere,))
+                # on the new thread's processor. With the caller's context, a task means the same in either thread:
+                # NumPy's handling of errors is part of it, and without a GIL so are the filters of warnings.
+                _thread.start_new_thread(contextvars.copy_context().run, (self._help, elsewhere))
             except RuntimeError:  # the system has no thread left
                 self._n_helpers -= 1
                 raise
@@ -148,9 +150,9 @@ class _Crew(Generic[Task, Result]):
                 self._exhausted = True
                 return False
             except BaseException as error:
-                self._exhausted = True
                 self._finished[number] = error
                 self._n_taken += 1
+                self._exhausted = True  # last: from then on, the caller believes the number
                 if calling and not isinstance(error, Exception):
                     raise
                 return True
