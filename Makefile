@@ -7,8 +7,8 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
-	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread plain clang compilers arm mac torture package audit docs \
-	lock clean
+	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread plain clang \
+	compilers arm mac torture package audit docs lock clean freethreaded
 
 define HELP
 The first hour
@@ -29,6 +29,7 @@ Checks
   make compilers          the sources as other compilers and processors take or refuse them, nothing run; needs Debian
   make arm                cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian
   make mac                cross-compile the wheels for macOS and look into them; nothing is run
+  make freethreaded       build, use and test the wheel for a Python without a GIL (3.14t); needs Debian
   make torture            prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour
 
 Measuring (output/benchmarks)
@@ -231,6 +232,11 @@ mac:
 # The kernels on 64-bit ARM, on a machine of another kind: everything is in build/arm, its Python as well.
 arm:
 	tools/arm.sh
+
+# A Python without a GIL: its wheel, its tests, and the same bits as from PYTHON. Everything is in build/freethreaded.
+freethreaded: export PYTHON := $(PYTHON)
+freethreaded:
+	tools/freethreaded.sh
 
 # Proofs that the library can be trusted: kills, fuzzing, hostile files, threads, long runs. About a quarter of an hour.
 torture: $(VENV)/.torture

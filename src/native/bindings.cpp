@@ -36,6 +36,10 @@ Buffer<T> aligned_buffer(index_t count) {
     return Buffer<T>(static_cast<T *>(::operator new(static_cast<std::size_t>(count) * sizeof(T), kAlignment)));
 }
 
+// No object here has a lock, for none needs a GIL either: a workspace belongs to one call at a time (it is written
+// while the GIL is released), and a plan is complete before a second thread gets it, and only read from then on. There
+// is no state besides.
+
 // Scratch memory of one thread, kept between chunks.
 class Workspace {
   public:
@@ -127,7 +131,8 @@ class Plan {
                                         [](double x) { return x == 0 || (x > 1e-30 && x < 1e30); });
     }
 
-    // Makes room for the Gram matrix; fill_gram must write all of its rows before the next encode.
+    // Makes room for the Gram matrix; fill_gram must write all of its rows, several threads different ones, before the
+    // next encode.
     void allocate_gram() {
         gram_ = aligned_buffer<T>(d_.n_atoms * d_.stride);
         d_.gram = gram_.get();
