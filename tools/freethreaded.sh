@@ -75,14 +75,20 @@ interpreter() {
 
 # environment NAME PYTHON TAG: build the wheel, check its tag, install it with what it needs and nothing else.
 environment() {
-  rm -rf "$here/$1" "$here/wheel-$1"
-  "$2" -m venv "$here/$1"
-  local pip="$here/$1/bin/python -m pip"
-  PIP_BUILD_CONSTRAINT=$PWD/constraints.txt $pip wheel --quiet --no-deps -C build-dir="$here/cmake-$1" \
+  local tools="$here/tools-$1"
+  if [ ! constraints.txt -ot "$tools/done" ]; then
+    rm -rf "$tools"
+    "$2" -m venv "$tools"
+    "$tools/bin/python" -m pip install --quiet -c constraints.txt scikit-build-core nanobind cmake ninja
+    touch "$tools/done"
+  fi
+  rm -rf "${here:?}/$1" "$here/wheel-$1"
+  "$tools/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation -C build-dir="$here/cmake-$1" \
     -w "$here/wheel-$1" .
   ls "$here/wheel-$1"/coupledict-*-$3-linux_*.whl >/dev/null ||
     fail "Expected a wheel for $3, got $(ls "$here/wheel-$1")."
-  $pip install --quiet -c constraints.txt "$here/wheel-$1"/*.whl
+  "$2" -m venv "$here/$1"
+  "$here/$1/bin/python" -m pip install --quiet -c constraints.txt "$here/wheel-$1"/*.whl
   (cd "$here" && "$here/$1/bin/python" -W error ../../tests/minimal.py)
 }
 
