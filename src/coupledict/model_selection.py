@@ -7,6 +7,7 @@ so parameters and results are its own. Samples that are not given as several vie
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .foundation.arrays import Array, Floats
+from .foundation.tensors import with_numpy
 from .foundation.views import Views, is_plain_views
 
 __all__ = [
@@ -29,9 +31,16 @@ __all__ = [
 ]
 
 
-def _wrapped(X: Any) -> Any:
-    """Return several views as :class:`Views`, and anything else unchanged."""
-    return Views(X) if is_plain_views(X) else X
+def _wrapped(X: Any, name: str = "X") -> Any:
+    """Return several views as :class:`Views`, arrays of other libraries as NumPy's, and anything else unchanged."""
+    return Views(X) if is_plain_views(X) else with_numpy(X, name)
+
+
+def _read(options: Any) -> dict[str, Any]:
+    """Return options such as groups, and those that are passed on, with NumPy's arrays for those of others."""
+    own = {name: with_numpy(value, name) for name, value in options.items()}
+    passed = {name: _read(value) for name, value in own.items() if name == "params" and isinstance(value, Mapping)}
+    return own | passed
 
 
 def _has_predict(search: Any) -> bool:
@@ -59,7 +68,7 @@ class _SearchOfViews:
         -------
         self
         """
-        super().fit(_wrapped(X), y, **params)  # type: ignore[misc]
+        super().fit(_wrapped(X), with_numpy(y, "y"), **_read(params))  # type: ignore[misc]
         return self
 
     @available_if(_has_predict)  # type: ignore[untyped-decorator]
@@ -177,7 +186,7 @@ def cross_validate(estimator: Any, X: Any, y: Any = None, **options: Any) -> dic
     >>> found["test_score"].shape, bool(np.mean(found["train_score"]) > 0.5)
     ((4,), True)
     """
-    found: dict[str, Any] = tools.cross_validate(estimator, _wrapped(X), y, **options)
+    found: dict[str, Any] = tools.cross_validate(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
     return found
 
 
@@ -206,7 +215,7 @@ def cross_val_score(estimator: Any, X: Any, y: Any = None, **options: Any) -> Fl
     >>> cross_val_score(learner, {"a": U, "b": 2 * U}, cv=4).shape
     (4,)
     """
-    return np.asarray(tools.cross_val_score(estimator, _wrapped(X), y, **options))
+    return np.asarray(tools.cross_val_score(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
 
 
 def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> Array:
@@ -234,7 +243,7 @@ def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> 
     >>> bool((found == y).mean() > 0.95)
     True
     """
-    return np.asarray(tools.cross_val_predict(estimator, _wrapped(X), y, **options))
+    return np.asarray(tools.cross_val_predict(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
 
 
 def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tuple[Array, ...]:
@@ -263,7 +272,7 @@ def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tup
     >>> sizes, test_scores.shape
     (array([20, 80]), (2, 2))
     """
-    found: tuple[Array, ...] = tools.learning_curve(estimator, _wrapped(X), y, **options)
+    found: tuple[Array, ...] = tools.learning_curve(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
     return found
 
 
@@ -295,7 +304,7 @@ def validation_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> t
     >>> bool(test_scores[1].mean() > test_scores[0].mean())
     True
     """
-    found: tuple[Array, Array] = tools.validation_curve(estimator, _wrapped(X), y, **options)
+    found: tuple[Array, Array] = tools.validation_curve(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
     return found
 
 
@@ -326,7 +335,8 @@ def train_test_split(*arrays: Any, **options: Any) -> list[Any]:
     >>> [view.shape for view in train], y_test.shape
     ([(75, 6), (75, 9)], (25,))
     """
-    parts = tools.train_test_split(*map(_wrapped, arrays), **options)
+    read = [_wrapped(array, f"arrays[{place}]") for place, array in enumerate(arrays)]
+    parts = tools.train_test_split(*read, **_read(options))
     given = [array for array in arrays for _ in range(2)]
     return [_as_given(part, array) for part, array in zip(parts, given, strict=True)]
 

@@ -18,6 +18,7 @@ import scipy.sparse
 from .foundation.arrays import Array
 from .foundation.checks import check_count
 from .foundation.drawing import describe_norms, full_scale
+from .foundation.tensors import as_array, as_numpy
 from .foundation.views import check_view
 
 __all__ = ["plot_atoms", "plot_pairs", "plot_convergence", "plot_atom_use"]
@@ -373,7 +374,7 @@ def _check_order(order: npt.ArrayLike | None, n_atoms: int) -> npt.NDArray[np.in
     """Return the numbers of the atoms to draw."""
     if order is None:
         return np.arange(n_atoms)
-    numbers = np.asarray(order)
+    numbers = as_array(order, "order")
     if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
         raise ValueError(
             f"Expected order to be a sequence of atom numbers, got shape {numbers.shape} and dtype {numbers.dtype}."
@@ -441,6 +442,7 @@ def _column(history: Sequence[Mapping[str, Any]], key: str) -> npt.NDArray[np.fl
 def _count_use(codes_or_counts: Any) -> Array:
     """Return how many samples use each atom."""
     name = "codes_or_counts"
+    codes_or_counts = as_numpy(codes_or_counts, name)
     if scipy.sparse.issparse(codes_or_counts):
         codes: Any = codes_or_counts
         if codes.ndim != 2:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_array, as_numpy
 from ._frames import RATE, Floats, downsample
 
 
@@ -22,7 +23,7 @@ def check_rate(rate: object, expected: int, what: str) -> None:
 
 def check_signal(value: object, name: str) -> Array:
     """Return a signal as a finite array of shape (n_samples,) or (n_samples, n_channels), in its own number type."""
-    array = np.asarray(value)
+    array = as_array(value, name)
     if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         raise TypeError(
             f"Expected {name} to hold integers or floats of at most 64 bits, got dtype {array.dtype}."
@@ -40,6 +41,7 @@ def check_signal(value: object, name: str) -> Array:
 
 def check_signals(signals: object, name: str = "signals") -> list[Floats]:
     """Return all channels of signals to learn from, cut to an even number of samples."""
+    signals = as_numpy(signals, name)
     if isinstance(signals, np.ndarray) and signals.dtype != object:
         raise TypeError(f"Expected {name} to be a list of arrays, got one array. Put it into a list.")
     if not isinstance(signals, Iterable) or isinstance(signals, str):

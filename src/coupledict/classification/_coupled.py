@@ -36,6 +36,7 @@ from ..foundation.checks import (
 from ..foundation.missing import Missing
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
+from ..foundation.tensors import with_numpy
 from ..foundation.views import ViewLike, ViewsLike, list_views, refuse_loose_views, refuse_others
 from . import _label_views as labels
 from ._dictionaries import default_components, learn_dictionaries
@@ -463,7 +464,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         """
         refuse_loose_views("score({}, y)", X, y)
         check_rows_agree(X, y, sample_weight)
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, with_numpy(y, "y"), with_numpy(sample_weight, "sample_weight")))
 
     def predict(self, X: ViewLike | ViewsLike, *others: object) -> Array:
         """Return the class of each sample.

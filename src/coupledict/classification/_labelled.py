@@ -17,6 +17,7 @@ from ..foundation.arrays import Array, Floats
 from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.tables import check_same_rows
+from ..foundation.tensors import with_numpy
 from ..foundation.views import check_views, is_view_list, list_views, view_labels, view_names
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -76,6 +77,7 @@ def check_labelled(
 
     `missing` says whether NaN stands for a missing entry; None if the estimator has no such parameter.
     """
+    y, sample_weight = with_numpy(y, "y"), with_numpy(sample_weight, "sample_weight")
     _refuse_missing_labels(estimator, y, unlabeled)
     if is_view_list(X):
         _check_labels_are_given(y)

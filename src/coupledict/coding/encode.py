@@ -14,6 +14,7 @@ from ..foundation.arrays import Array, Floats, common_dtype
 from ..foundation.checks import check_choice, check_weights
 from ..foundation.mapped import rows_in_memory
 from ..foundation.missing import Missing, may_miss
+from ..foundation.tensors import as_numpy
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_labels, view_names
 from ..parallel.jobs import count_jobs
 from .gap import duality_gaps
@@ -26,7 +27,7 @@ from .samples import Samples
 
 def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:
     """Return the dictionaries as a list, and whether a single array was given."""
-    single = not is_view_list(value)
+    single = not is_view_list(value, name)
     dictionaries = check_views(value, name, single=single)
     given = [d for d in dictionaries if d is not None]
     if not given:
@@ -267,7 +268,7 @@ def lasso_gaps(
     rule = CodingRule.checked(None, None, "lasso", alpha=alpha, positive_code=positive_code)
     given = _open(X, dictionary, view_weights, missing)
     shape = len(given.samples), given.dictionaries[0].shape[0]
-    found = csr_array(codes)
+    found = csr_array(as_numpy(codes, "codes"))
     if found.shape != shape:
         raise ValueError(f"Expected codes of shape {shape}, one row for each sample of X, got {found.shape}.")
     views = [rows_in_memory(view, 0, shape[0]) for view in given.samples.views]

@@ -19,7 +19,8 @@ from ..foundation.arrays import Array, Floats, common_dtype, largest_number
 from ..foundation.mapped import copy_mapped, dense, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.tables import check_same_rows
-from ..foundation.views import Views, check_view, list_views, view_labels, view_names
+from ..foundation.tensors import is_tensor
+from ..foundation.views import Views, check_view, list_views, n_dims, view_labels, view_names
 
 BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
 BLOCK_BYTES = 32 << 20  # and the largest size of such a block
@@ -183,7 +184,7 @@ class _Chunks(Blocks):
     def _check(self, number: int, chunk: Any) -> list[Array]:
         """Return the views of a chunk; raise unless they match those of the first chunk."""
         name = f"chunk {number}"
-        if self._single and isinstance(chunk, list | tuple) and len(chunk) == 1 and np.ndim(chunk[0]) == 2:
+        if self._single and isinstance(chunk, list | tuple) and len(chunk) == 1 and n_dims(chunk[0]) == 2:
             chunk = chunk[0]
         if not self._single:
             chunk = self._list_chunk(chunk, name)
@@ -318,7 +319,7 @@ def kind_of_blocks(value: object, *, single: bool) -> Literal["arrays", "sequenc
     if callable(value):
         return "callable"
     if not isinstance(value, list | tuple):
-        plain = isinstance(value, np.ndarray | str | bytes | dict) or hasattr(value, "__array__")
+        plain = isinstance(value, np.ndarray | str | bytes | dict) or hasattr(value, "__array__") or is_tensor(value)
         sequence = hasattr(value, "__len__") and hasattr(value, "__getitem__") and not hasattr(value, "shape")
         return "sequence" if sequence and not plain else None
     if not single and any(is_stored(entry) for entry in value):
@@ -346,8 +347,8 @@ def find_blocks(value: Any, *, single: bool, name: str, view_names: Sequence[str
 def _is_chunk(entry: object, *, single: bool) -> bool:
     """Return whether an entry is a chunk, not a view: a chunk of several views is a list of 2-D arrays or a dict."""
     if single:
-        return isinstance(entry, np.ndarray) and entry.ndim == 2
+        return (isinstance(entry, np.ndarray) or is_tensor(entry)) and n_dims(entry) == 2
     if isinstance(entry, Mapping | Views):
         return True
     tables = [table for table in entry if table is not None] if isinstance(entry, list | tuple) else []
-    return len(tables) > 0 and np.ndim(tables[0]) == 2
+    return len(tables) > 0 and n_dims(tables[0]) == 2

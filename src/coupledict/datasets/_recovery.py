@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_share
+from ..foundation.tensors import with_numpy
 
 
 class AtomMatches(NamedTuple):
@@ -144,6 +145,7 @@ def _views(components: Any, name: str, order: list[str] | None) -> list[Floats]:
         components = [components[view] for view in order]
     elif isinstance(components, Mapping):
         components = list(components.values())
+    components = with_numpy(components, name)
     several = isinstance(components, Sequence) and len(components) > 0 and np.ndim(components[0]) == 2
     views = [np.asarray(view, np.float64) for view in (components if several else [components])]
     if any(view.ndim != 2 for view in views) or len({len(view) for view in views}) != 1 or not len(views[0]):

@@ -19,6 +19,7 @@ from ..foundation.checks import check_choice, check_weights
 from ..foundation.mapped import find_map
 from ..foundation.missing import Missing
 from ..foundation.tables import is_table
+from ..foundation.tensors import with_numpy
 from ..foundation.views import ViewsLike, is_view_list, list_views, view_labels, view_names
 from .base import rebuild
 from .display import PicturedMixin
@@ -220,6 +221,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
 
 def _check_single(coder: SparseCoder, X: Any, *, least: int) -> Any:
     """Return a single array as scikit-learn checks it; tables, masked arrays and memory maps have other checks."""
+    X = with_numpy(X)
     if is_table(X) or np.ma.isMaskedArray(X) or find_map(X) is not None:
         return X
     # It adds up all numbers, and looks closer if that overflows.

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..foundation.mapped import in_memory
+from ..foundation.tensors import with_numpy
 from ..foundation.views import Views, ViewsLike, list_views
 from .splitting import SplitGuardMixin
 from .tables import OutputMixin
@@ -67,7 +68,7 @@ class EachView(SplitGuardMixin, OutputMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
-        given = Views(X)
+        given, y = Views(X), with_numpy(y, "y")
         views = given.views
         several = isinstance(self.transformer, list | tuple)
         chosen = list(self.transformer) if several else [self.transformer] * len(views)

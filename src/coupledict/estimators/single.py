@@ -19,6 +19,7 @@ from ..foundation.checks import check_choice, check_truth
 from ..foundation.missing import Missing, masked_to_nan, may_miss
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
+from ..foundation.tensors import with_numpy
 from ..learning.fitted import FittedDictionaries
 from ..learning.schedule import Growth, Schedule
 from ..learning.settings import LearningSettings
@@ -200,6 +201,7 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
 
     def _open(self, X: Any, *, reset: bool = False) -> Data:
         """Return samples, in memory or not."""
+        X = with_numpy(X)
         if issparse(X) and not reset:
             return open_given(X, [self.components_], single=True, missing=self.missing)
         data = open_stored(X, single=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .arrays import Floats
+from .tensors import with_numpy
 
 MOST_PENALTY = 1e100  # larger ones would overflow, and mean the same
 
@@ -83,6 +84,7 @@ def check_weights(view_weights: object, n_views: int) -> Floats:
     """Return non-negative weights, one per view; None means 1 for every view."""
     if view_weights is None:
         return np.ones(n_views)
+    view_weights = with_numpy(view_weights, "view_weights")
     if isinstance(view_weights, str) or not isinstance(view_weights, Sequence | np.ndarray):
         raise TypeError(f"Expected view_weights to be None or a list of {n_views} numbers, got {view_weights!r}.")
     try:

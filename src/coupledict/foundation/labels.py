@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
+from .tensors import with_numpy
 
 
 def refuse_missing_labels(y: Any, name: str, remedy: Callable[[str], str]) -> None:
@@ -23,6 +24,7 @@ def refuse_missing_labels(y: Any, name: str, remedy: Callable[[str], str]) -> No
         Gets a value, as it is written in Python, that could mark these samples and is no label, and returns the end of
         the error.
     """
+    y = with_numpy(y, name)
     # In an array of its own type, NaN among strings would be the string "nan".
     labels = np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels

@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 from .arrays import Array
 from .mapped import in_memory, rows_in_memory
 from .tables import is_table, missing_in_table
+from .tensors import with_numpy
 
 #: Whether NaN is an error, or stands for a missing entry.
 Missing: TypeAlias = Literal["error", "nan"]
@@ -24,9 +25,11 @@ Missing: TypeAlias = Literal["error", "nan"]
 def masked_to_nan(value: Any, name: str = "X", *, keep_mapped: bool = False) -> Any:
     """Return a masked array as an array of floats with NaN for masked entries.
 
-    Integers that float32 cannot represent become float64. An array in a mapped file is copied to memory, unless it is
-    kept there for callers that read it a few rows at a time; anything else is returned unchanged. `name` is for errors.
+    Integers that float32 cannot represent become float64. An array of another library becomes NumPy's, with the same
+    memory. An array in a mapped file is copied to memory, unless it is kept there for callers that read it a few rows
+    at a time; anything else is returned unchanged. `name` is for errors.
     """
+    value = with_numpy(value, name)
     if not np.ma.isMaskedArray(value):
         return in_memory(value, name) if isinstance(value, np.ndarray) and not keep_mapped else value
     data = np.asarray(in_memory(value.data, name))

@@ -20,6 +20,7 @@ from .arrays import Array
 from .checks import check_count
 from .missing import masked_to_nan
 from .tables import check_same_rows, is_table, table_to_array
+from .tensors import as_array, as_numpy, is_tensor
 
 ViewList: TypeAlias = list[Array | None]
 #: What users give for several views.
@@ -94,7 +95,9 @@ def view_names(value: object) -> tuple[str, ...] | None:
 
 
 def list_views(value: Any, names: Sequence[str] | None = (), *, name: str = "X") -> Any:
-    """Return views given by name or as :class:`Views` as a list, and anything else unchanged.
+    """Return views given by name or as :class:`Views` as a list; arrays of other libraries become NumPy's.
+
+    Anything else is returned unchanged.
 
     Parameters
     ----------
@@ -110,7 +113,7 @@ def list_views(value: Any, names: Sequence[str] | None = (), *, name: str = "X")
     if isinstance(value, Views):
         value = value.views if own is None else dict(zip(own, value.views, strict=True))
     if own is None:
-        return value
+        return _numpy_views(value, name)
     if names is None:
         raise ValueError(
             f"Expected {name} to be a list, for the views were given without names before, got a dict of {list(own)}."
@@ -118,7 +121,17 @@ def list_views(value: Any, names: Sequence[str] | None = (), *, name: str = "X")
     unknown = [view for view in own if names and view not in names]
     if unknown:
         raise ValueError(f"Expected views named {list(names)} in {name}, got one named {unknown[0]!r}.")
-    return [value.get(view) for view in (names or own)]
+    return _numpy_views([value.get(view) for view in (names or own)], name, names or own)
+
+
+def _numpy_views(value: Any, name: str, names: Sequence[str] | None = None) -> Any:
+    """Return one view or a list of them with NumPy's arrays in place of those of other libraries."""
+    if not isinstance(value, list | tuple):
+        return as_numpy(value, name)
+    if not any(map(is_tensor, value)):
+        return value
+    labels = view_labels(range(len(value)), names, name)
+    return [as_numpy(entry, label) for entry, label in zip(value, labels, strict=True)]
 
 
 class Views:
@@ -132,7 +145,8 @@ class Views:
     Parameters
     ----------
     views : list of arrays of shape (n_samples, n_features_v), or dict of them by name
-        None stands for an absent view. Tables of pandas and polars are accepted, and keep their column names.
+        None stands for an absent view. Tables of pandas and polars are accepted, and keep their column names. Arrays
+        of PyTorch, JAX and others become NumPy arrays that share their memory.
 
     Attributes
     ----------
@@ -178,7 +192,7 @@ class Views:
 
     def __init__(self, views: Any) -> None:
         self.names = view_names(views)
-        views = list_views(views)
+        views = list_views(views, name="views")
         if not isinstance(views, list | tuple):
             raise TypeError(
                 f"Expected views to be a list of arrays, one per view, or a dict of them by name, got"
@@ -222,6 +236,7 @@ class Views:
         >>> Views.split(np.zeros((5, 10)), [4, 6])
         Views(5 samples of 4 + 6 features)
         """
+        X = as_numpy(X)
         table = X if hasattr(X, "shape") else np.asarray(X)
         sizes = [check_count(width, "widths") for width in widths]
         if len(table.shape) != 2 or sum(sizes) != table.shape[1]:
@@ -272,10 +287,10 @@ def _with_rows(view: Any) -> Any:
     return view if view is None or hasattr(view, "shape") else np.asarray(view)
 
 
-def is_view_list(value: object) -> bool:
-    """Return whether this is a list of views, not one array written as a list of rows."""
-    value = list_views(value)
-    return isinstance(value, list | tuple) and all(entry is None or _n_dims(entry) == 2 for entry in value)
+def is_view_list(value: object, name: str = "X") -> bool:
+    """Return whether this is a list of views, not one array written as a list of rows. `name` is for errors."""
+    value = list_views(value, name=name)
+    return isinstance(value, list | tuple) and all(entry is None or n_dims(entry) == 2 for entry in value)
 
 
 def refuse_loose_views(call: str, X: object, *others: object) -> None:
@@ -327,19 +342,20 @@ def is_plain_views(value: object) -> bool:
 def _is_matrix(entry: Any) -> bool:
     if isinstance(entry, Views | Mapping | str) and not scipy.sparse.issparse(entry):
         return False
-    return _n_dims(entry) == 2
+    return n_dims(entry) == 2
 
 
-def _n_dims(entry: Any) -> int:
+def n_dims(entry: Any) -> int:
     """Return the number of dimensions without reading arrays: np.ndim would copy a table, and arrays in a list."""
     if hasattr(entry, "shape"):
         return len(entry.shape)
     if isinstance(entry, list | tuple):
-        return 1 + (_n_dims(entry[0]) if entry else 0)
-    return int(np.asarray(entry).ndim)  # not np.ndim, which may be overridden
+        return 1 + (n_dims(entry[0]) if entry else 0)
+    return int(as_array(entry).ndim)  # not np.ndim, which may be overridden
 
 
 def _n_columns(matrix: Any) -> int:
+    matrix = as_numpy(matrix)
     return int(matrix.shape[1]) if hasattr(matrix, "shape") else len(matrix[0])
 
 
@@ -352,9 +368,9 @@ def _sparse_rows(value: Any, name: str) -> Any:
 def check_view(value: object, name: str, *, keep_mapped: bool = False, keep_sparse: bool = False) -> Array:
     """Return `value` as a 2-D array of real numbers, without converting its number type.
 
-    Only numbers that are marked as missing, which become NaN, need a floating-point type. An array in a mapped file is
-    copied to memory, unless it is kept there for callers that read it with
-    :func:`coupledict.foundation.arrays.read_rows`. For these a sparse array can be kept too, in CSR format.
+    Only numbers that are marked as missing, which become NaN, need a floating-point type. An array of another library
+    is read in place. An array in a mapped file is copied to memory, unless it is kept there for callers that read it
+    with :func:`coupledict.foundation.arrays.read_rows`. For these a sparse array can be kept too, in CSR format.
     """
     if scipy.sparse.issparse(value) and keep_sparse:
         rows: Array = _sparse_rows(value, name)
@@ -397,7 +413,7 @@ def check_views(
     if single:
         return [check_view(value, name, keep_mapped=keep_mapped, keep_sparse=keep_sparse)]
     names = view_names(value) or names
-    value = list_views(value)
+    value = list_views(value, name=name)
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_array, as_numpy
 from ..foundation.views import list_views
 from ._fusion_focus import detail
 from ._grey import Grey, luma
@@ -45,7 +46,7 @@ def draw_views(
 
 def as_image(value: Any, label: str) -> Array:
     """Return an image as an array; raise unless it is one."""
-    image = np.asarray(value)
+    image = as_array(value, label)
     if image.ndim not in (2, 3) or image.size == 0:
         raise ValueError(
             f"Expected {label} to have the shape (height, width) or (height, width, n_channels) and pixels,"
@@ -60,6 +61,7 @@ def as_image(value: Any, label: str) -> Array:
 
 def _as_images(value: Any, name: str) -> list[Array]:
     """Return images as a list of arrays, checked one by one."""
+    value = as_numpy(value, name)
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise TypeError(f"Expected {name} to be a list of images, got {type(value).__name__}.")
     return [as_image(image, f"{name}[{number}]") for number, image in enumerate(value)]

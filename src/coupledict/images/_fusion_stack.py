@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_numpy
 from ._files import read_image
 from ._fusion_pictures import as_image, check_size, unit_scale
 
@@ -32,6 +33,7 @@ class Stack:
     """
 
     def __init__(self, images: Any, side: int) -> None:
+        images = as_numpy(images, "images")
         if isinstance(images, str | bytes | os.PathLike) or not isinstance(images, Sequence | np.ndarray):
             raise TypeError(f"Expected images to be a list of images or of files, got {type(images).__name__}.")
         if not 2 <= len(images) <= MOST_SOURCES:

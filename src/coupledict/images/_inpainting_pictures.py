@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_array, as_numpy
 from ._inpainting_smooth import Mask
 
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
@@ -53,6 +54,7 @@ class Damaged:
 
 def check_damaged(image: Any, mask: Any, side: int) -> Damaged:
     """Return a picture and which of its values are known, by a mask, a masked array, and NaN."""
+    image = as_numpy(image, "image")
     array = np.ascontiguousarray(np.ma.getdata(image))
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise ValueError(
@@ -96,7 +98,7 @@ def _check_mask(mask: Any, shape: tuple[int, ...]) -> Mask:
         return np.zeros(shape, np.bool_)
     if np.ma.isMaskedArray(mask):
         raise TypeError("Expected mask to be a plain array, got a masked one. Say which pixels are missing by True.")
-    array = np.asarray(mask)
+    array = as_array(mask, "mask")
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"Expected mask to hold booleans or numbers, not 0 where pixels are missing, got {array.dtype}."

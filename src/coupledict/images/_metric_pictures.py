@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.tensors import as_array
+
 Image: TypeAlias = npt.NDArray[np.float64]
 
 LUMA = np.array([19595, 38470, 7471]) / 65536  # 0.299, 0.587, 0.114 rounded to 16 bits, as in Pillow
@@ -41,7 +43,7 @@ def _size(image: Image) -> str:
 
 def luma(picture: object, name: str) -> Image:
     """Return a grey or colour picture as grey; the grey of integers is rounded to integers."""
-    given = np.asarray(picture)
+    given = as_array(picture, name)
     if given.dtype.kind not in "fiub" or given.dtype.itemsize > 8:
         raise TypeError(
             f"Expected {name} to hold real numbers of at most 64 bits, got dtype {given.dtype}."

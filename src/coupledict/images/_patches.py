@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ..foundation.arrays import Array, common_dtype
 from ..foundation.checks import check_count, make_generator
+from ..foundation.tensors import as_array
 
 Shape: TypeAlias = tuple[int, ...]
 Stride: TypeAlias = int | Sequence[int]
@@ -57,7 +58,7 @@ def check_stride(stride: object, n_axes: int) -> Shape:
 
 def check_image(image: object, patch_size: object) -> tuple[Array, Shape]:
     """Return the image as an array and the size of a patch, which must fit into it; channels may come last."""
-    array, patch = np.asarray(image), check_patch_size(patch_size)
+    array, patch = as_array(image, "image"), check_patch_size(patch_size)
     if array.ndim not in (len(patch), len(patch) + 1):
         raise ValueError(
             f"Expected an image of {len(patch)} dimensions for patches of shape {patch}, or one more for channels,"
@@ -200,7 +201,7 @@ def _choose(
 
 def _covered(mask: npt.ArrayLike, room: Shape, patch: Shape) -> npt.NDArray[np.bool_]:
     """Tell for every position whether a patch there lies wholly inside the mask."""
-    covered: Array = np.asarray(mask)
+    covered: Array = as_array(mask, "mask")
     if covered.dtype != np.bool_ or covered.shape != room:
         raise ValueError(
             f"Expected mask to be of bool and of shape {room}, as the image is without channels, got"
@@ -303,7 +304,7 @@ def assemble_patches(
     >>> np.allclose(assemble_patches(patches, image.shape, stride=3), image)
     True
     """
-    values, shape = np.asarray(patches), check_shape(image_shape, "image_shape")
+    values, shape = as_array(patches, "patches"), check_shape(image_shape, "image_shape")
     if values.ndim != len(shape) + 1:
         raise ValueError(
             f"Expected patches of {len(shape) + 1} dimensions for an image of shape {shape}, got shape {values.shape}."
@@ -347,7 +348,7 @@ class Assembly:
             raise TypeError(f"Expected patches to hold real numbers, got dtype {patches.dtype}.")
         if weights is None:
             return None
-        given = np.asarray(weights, self._sums.dtype)
+        given = as_array(weights, "weights").astype(self._sums.dtype, copy=False)
         if not np.isfinite(given).all() or np.any(given < 0):
             raise ValueError("Expected weights to be finite and not negative, got some that are not.")
         try:
@@ -393,7 +394,7 @@ class Assembly:
 
     def add_at(self, patches: Array, positions: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> None:
         """Add patches that begin at these pixels; positions may leave out the channels."""
-        places, n_axes = np.asarray(positions), len(self.image_shape)
+        places, n_axes = as_array(positions, "positions"), len(self.image_shape)
         channels = places.shape[1:] == (n_axes - 1,) and self.patch_size[-1] == self.image_shape[-1]
         if places.shape != (len(patches), n_axes - channels):
             raise ValueError(

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_array
 from ..parallel.blas import one_blas_thread
 
 KERNEL_WIDTH = 4.0
@@ -173,7 +174,7 @@ def imresize(
     >>> imresize(ramp, shape=(3, 6)).shape
     (3, 6)
     """
-    array = np.asarray(image)
+    array = as_array(image, "image")
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise ValueError(
             f"Expected image of shape (rows, columns) or (rows, columns, channels), none of them 0, got {array.shape}."

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.tensors import as_array, as_numpy
 
 LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in MATLAB's rgb2ycbcr and in JPEG
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
@@ -19,7 +20,7 @@ DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
 
 def check_picture(value: object, name: str) -> Array:
     """Return a picture as an array: grey, or with 1 to 4 channels."""
-    array = np.asarray(value)
+    array = as_array(value, name)
     if array.ndim not in (2, 3) or (array.ndim == 3 and not 1 <= array.shape[2] <= 4):
         raise ValueError(
             f"Expected {name} of shape (rows, columns), or with 1 to 4 channels last (grey, grey and alpha, RGB, RGB"
@@ -64,6 +65,7 @@ def unit_luma(array: Array) -> Array:
 
 def check_pictures(X: object) -> list[Array]:
     """Return the brightness of pictures to learn from."""
+    X = as_numpy(X)
     if isinstance(X, np.ndarray) and X.ndim < 4:
         raise TypeError("Expected X to be a list of images, got one array. Put it into a list.")
     if not isinstance(X, Iterable) or isinstance(X, str):

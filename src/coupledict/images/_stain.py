@@ -15,6 +15,7 @@ from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_count, check_counts, check_non_negative, make_generator
 from ..foundation.progress import Callback, Meter
+from ..foundation.tensors import as_array
 from ..parallel.jobs import count_jobs
 from ._stain_finding import Stains, find_stains
 from ._stain_pictures import DARKEST, check_stained, for_bands
@@ -211,7 +212,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
             The picture, in RGB.
         """
         stains = self._fitted()
-        given, number_type = np.asarray(X), np.dtype(dtype)
+        given, number_type = as_array(X), np.dtype(dtype)
         n_stains = len(stains.stain_matrix)
         if given.ndim != 3 or given.shape[2] != n_stains or 0 in given.shape or given.dtype.kind not in "fiub":
             raise ValueError(

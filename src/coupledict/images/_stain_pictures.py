@@ -10,6 +10,7 @@ import numpy as np
 
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Meter
+from ..foundation.tensors import as_array
 from ..parallel.ordered import in_order
 
 DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
@@ -24,7 +25,7 @@ WHITE_SAMPLES = 1 << 18
 
 def check_stained(value: object) -> Array:
     """Return a picture in RGB, with or without alpha, as an array that is not copied."""
-    array = np.asarray(value)
+    array = as_array(value, "image")
     if array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 2)):
         raise ValueError(
             f"Expected image in colour, of shape (rows, columns, 3), got a grey one of shape {array.shape}. Stains are"

@@ -22,6 +22,7 @@ from ..data.order import Chosen
 from ..foundation.arrays import Array, Floats, multiply, safe_scale
 from ..foundation.checks import make_generator
 from ..foundation.progress import Callback
+from ..foundation.tensors import with_numpy
 from ..parallel.jobs import Threads
 from .atoms import AtomGroup, group_atoms, in_view_order, weight_unit
 from .checkpoint import Checkpoint, SavedFit
@@ -227,7 +228,8 @@ def _start(
             )
         check_positive(arrays, positive, "components_", LEARNED_NEGATIVE)
     else:
-        init = [settings.init] if len(widths) == 1 and isinstance(settings.init, np.ndarray) else settings.init
+        given = with_numpy(settings.init, "init")
+        init = [given] if len(widths) == 1 and isinstance(given, np.ndarray) else given
         # Samples are the better start where the number of atoms ends the coding, cosines where a tolerance ends it
         # (benchmarks/default_settings.py). The other updates start from cosines, as the paper does.
         cosines = settings.rule.tol is not None or settings.update.name != "statistics"

@@ -11,6 +11,7 @@ import numpy as np
 from ..data.interface import Data
 from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.checks import check_count
+from ..foundation.tensors import with_numpy
 from ..foundation.views import check_view
 
 InitName: TypeAlias = Literal["auto", "dct", "samples", "random"]
@@ -80,6 +81,7 @@ def _suits_dct(widths: Sequence[int], n_components: int) -> bool:
 
 def check_init_name(init: object) -> None:
     """Raise for a start whose name is not known, and for what is neither a name nor arrays."""
+    init = with_numpy(init, "init")
     known = init in INITS if isinstance(init, str) else isinstance(init, list | tuple | np.ndarray)
     if not known or (isinstance(init, list | tuple) and any(np.ndim(array) != 2 for array in init)):
         raise ValueError(f"Expected init to be one of {INITS} or a list of arrays, got {init!r}.")

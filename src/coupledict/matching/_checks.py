@@ -13,6 +13,7 @@ from ..foundation.checks import check_non_negative
 from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, may_miss
 from ..foundation.tables import check_same_rows
+from ..foundation.tensors import as_array, with_numpy
 from ..foundation.views import check_views, list_views, view_labels, view_number
 from ._whitening import check_finite, check_rows, has_view
 
@@ -62,6 +63,7 @@ def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] 
         y = list_views(y, names, name="y")
         if any(entry is None for entry in y):
             raise ValueError(f"Expected labels for each of the views {list(names or [])} in y, got only some.")
+    y = with_numpy(y, "y")
     counts = [view.shape[0] for view in views]
     if isinstance(y, list | tuple) and len(y) == len(views) and all(np.ndim(entry) == 1 for entry in y):
         return [_label_array(entry, n, f"y[{v}]") for v, (entry, n) in enumerate(zip(y, counts, strict=True))], False
@@ -119,7 +121,7 @@ def check_partners(partners: Any, views: list[Array], y: Any) -> npt.NDArray[np.
     """Return the index in the second view of the partner of each sample of the first, -1 for none."""
     if y is not None or len(views) != 2:
         raise ValueError("partners mean nothing with labels y, or with more than two views.")
-    places, (n, n_gallery) = np.asarray(partners), (len(view) for view in views)
+    places, (n, n_gallery) = as_array(partners, "partners"), (len(view) for view in views)
     if places.shape != (n,) or places.dtype.kind not in "iu":
         raise ValueError(
             f"Expected partners to be {n} integers, one for each sample of X[0], got shape {places.shape} of"

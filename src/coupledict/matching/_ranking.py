@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..foundation.arrays import Array
 from ..foundation.checks import check_count
+from ..foundation.tensors import as_array
 
 Indices = npt.NDArray[np.int64]
 
@@ -89,7 +90,7 @@ def merge(found: Sequence[tuple[Indices, Array]], n: int) -> tuple[Indices, Arra
 
 def check_similarities(similarities: npt.ArrayLike) -> Array:
     """Return similarities as a table of real numbers without NaN."""
-    table = np.asarray(similarities)
+    table = as_array(similarities, "similarities")
     if table.ndim != 2 or table.shape[1] == 0:
         raise ValueError(
             f"Expected similarities of shape (n_queries, n_gallery) with a gallery of at least 1, got {table.shape}."
@@ -102,7 +103,7 @@ def check_similarities(similarities: npt.ArrayLike) -> Array:
 
 
 def _check_labels(labels: npt.ArrayLike, n: int, name: str) -> npt.NDArray[np.generic]:
-    array = np.asarray(labels)
+    array = as_array(labels, name)
     if array.shape != (n,):
         raise ValueError(f"Expected {name} of shape ({n},), one for each sample, got {array.shape}.")
     return array
@@ -140,7 +141,7 @@ def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = 
     """
     table = check_similarities(similarities)
     n, width = table.shape
-    places = np.arange(n) if partners is None else np.asarray(partners)
+    places = np.arange(n) if partners is None else as_array(partners, "partners")
     if places.shape != (n,) or places.dtype.kind not in "iu":
         raise ValueError(
             f"Expected partners to be {n} integers, one per query, got shape {places.shape} of {places.dtype}."
