@@ -7,11 +7,13 @@ so parameters and results are its own. Samples that are not given as several vie
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 import sklearn.model_selection as tools
+from sklearn import config_context
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +31,20 @@ __all__ = [
     "validation_curve",
     "train_test_split",
 ]
+
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
+
+
+def _by_numpy(tool: Callable[Taken, Given]) -> Callable[Taken, Given]:
+    """Return a tool that does not ask for the library of its arrays: Views have none, and all others are NumPy's."""
+
+    @functools.wraps(tool)
+    def wrapped(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
+        with config_context(array_api_dispatch=False):
+            return tool(*args, **kwargs)
+
+    return wrapped
 
 
 def _wrapped(X: Any, name: str = "X") -> Any:
@@ -52,6 +68,7 @@ class _SearchOfViews:
 
     best_estimator_: Any
 
+    @_by_numpy
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Try the settings by cross-validation, and fit the best one to all samples.
 
@@ -156,6 +173,7 @@ error_score, return_train_score
     """
 
 
+@_by_numpy
 def cross_validate(estimator: Any, X: Any, y: Any = None, **options: Any) -> dict[str, Any]:
     """Fit and score an estimator of several views by cross-validation, and measure times.
 
@@ -190,6 +208,7 @@ def cross_validate(estimator: Any, X: Any, y: Any = None, **options: Any) -> dic
     return found
 
 
+@_by_numpy
 def cross_val_score(estimator: Any, X: Any, y: Any = None, **options: Any) -> Floats:
     """Score an estimator of several views by cross-validation.
 
@@ -218,6 +237,7 @@ def cross_val_score(estimator: Any, X: Any, y: Any = None, **options: Any) -> Fl
     return np.asarray(tools.cross_val_score(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
 
 
+@_by_numpy
 def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> Array:
     """Predict the label of each sample of several views, by a classifier that has not seen the sample.
 
@@ -246,6 +266,7 @@ def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> 
     return np.asarray(tools.cross_val_predict(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
 
 
+@_by_numpy
 def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tuple[Array, ...]:
     """Score an estimator of several views by cross-validation, for rising numbers of training samples.
 
@@ -276,6 +297,7 @@ def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tup
     return found
 
 
+@_by_numpy
 def validation_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tuple[Array, Array]:
     """Score an estimator of several views by cross-validation, for the values of one parameter.
 
@@ -308,6 +330,7 @@ def validation_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> t
     return found
 
 
+@_by_numpy
 def train_test_split(*arrays: Any, **options: Any) -> list[Any]:
     """Split samples of several views, and what belongs to them, into a training and a test part.
 
@@ -315,7 +338,7 @@ def train_test_split(*arrays: Any, **options: Any) -> list[Any]:
     ----------
     *arrays : lists or dicts of views, Views, arrays, tables or lists
         Several views of the samples, labels, weights: whatever has one entry per sample. A list or a dict of 2-D arrays
-        is several views.
+        is several views. Arrays of other libraries become NumPy's.
     **options : dict
         As in ``sklearn.model_selection.train_test_split``: `test_size`, `random_state`, `stratify` and others.
 

@@ -27,6 +27,7 @@ from ..foundation.checks import check_choice, check_count, check_counts, make_ge
 from ..foundation.missing import masked_to_nan
 from ..foundation.progress import Callback, Meter
 from ..foundation.tables import name_bad_column
+from ..foundation.tensors import with_numpy
 from ..foundation.views import is_view_list
 from ._blending import MOST_SHARPNESS, fit_sharpness, surprise
 from ._class_residuals import ClassAtoms
@@ -403,6 +404,23 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         """
         nearest = np.argmin(self._residuals(X), axis=1)
         return np.asarray(self.classes_[nearest])
+
+    def score(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Return the share of samples whose class is predicted correctly.
+
+        Parameters
+        ----------
+        X : as in :meth:`decision_function`
+        y : array of shape (n_samples,)
+            The right labels.
+        sample_weight : array of shape (n_samples,), optional
+            How much each sample counts.
+
+        Returns
+        -------
+        float
+        """
+        return float(super().score(X, with_numpy(y, "y"), with_numpy(sample_weight, "sample_weight")))
 
     def _pictured(self) -> list[tuple[str, Array]]:
         return [("atoms", self.components_[:, : self.n_features_in_])] if hasattr(self, "components_") else []

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..foundation.arrays import Array
-from ..foundation.tensors import as_numpy, is_tensor
+from ..foundation.tensors import with_numpy
 from ..foundation.version import __version__
 from .models import JSON, MOST, contradiction, read_versioned, write_model
 from .older import renamed_parameters
@@ -92,8 +92,9 @@ def plain_parameters(estimator: Any) -> dict[str, Any]:
 
 def _plain(value: object) -> Any:
     """Return a parameter as a JSON value; None if it cannot be one."""
-    if is_tensor(value):
-        value = as_numpy(value)[()]  # a number, if it has no dimensions
+    value = with_numpy(value)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.integer | np.floating | np.bool_):

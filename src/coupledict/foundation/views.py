@@ -351,7 +351,12 @@ def n_dims(entry: Any) -> int:
         return len(entry.shape)
     if isinstance(entry, list | tuple):
         return 1 + (n_dims(entry[0]) if entry else 0)
-    return int(as_array(entry).ndim)  # not np.ndim, which may be overridden
+    try:
+        return int(as_array(entry).ndim)  # not np.ndim, which may be overridden
+    except TypeError:
+        if not is_tensor(entry):
+            raise
+        return 0  # it is refused where its name is known
 
 
 def _n_columns(matrix: Any) -> int:

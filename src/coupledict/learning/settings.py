@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..coding.rule import CodingRule
 from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.checks import check_choice, check_count, check_non_negative, check_truths, check_weights
+from ..foundation.tensors import with_numpy
 from .schedule import Growth, Schedule, check_growth, check_schedule, sparsity_limits
 from .start import check_init_name, check_positive
 from .unused import UnusedAtoms, UnusedRule, check_unused
@@ -166,6 +167,7 @@ class LearningSettings:
 
 def _check_kind_of_weights(view_weights: object) -> None:
     """Raise for weights that are right for no number of views."""
+    view_weights = with_numpy(view_weights, "view_weights")
     if isinstance(view_weights, str):
         check_choice(view_weights, "view_weights", ("balanced",))
     elif view_weights is not None and not isinstance(view_weights, Sequence | np.ndarray):
