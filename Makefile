@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c const
 
 .PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
 	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread plain clang \
-	compilers arm mac torture package audit docs lock clean freethreaded
+	compilers arm mac torture package audit docs lock clean freethreaded tensors
 
 define HELP
 The first hour
@@ -23,6 +23,7 @@ Checks
   make format             rewrite files in the project's style
   make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
   make lowest             test the lowest versions of dependencies that pyproject.toml allows
+  make tensors            arrays of PyTorch and JAX as input; takes 2 GB of disk; TORCH_INDEX: where CPU wheels are
   make sanitize           the kernels under AddressSanitizer, UBSan and ThreadSanitizer
   make plain              the kernels in plain C++, as compilers without vector types get them
   make clang              the kernels compiled by Clang
@@ -94,7 +95,7 @@ LOWEST := $(VENV)-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
 LOWEST_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,cli cli_audio cli_images cli_show audio_files image_files \
 	image_metadata image_raw hostile_media plotting drawing distributed model_io code_files saving learner_input \
-	named_views sparse_coder sparse_encode dictionary_learning floors)) \
+	named_views sparse_coder sparse_encode dictionary_learning floors tensors)) \
 	$(filter-out tests/test_serve_browser%,$(wildcard tests/test_serve*.py))
 
 $(LOWEST)/.needs: pyproject.toml constraints.txt tools/lowest.py
@@ -116,6 +117,26 @@ lowest: $(LOWEST)/.built
 	$(LOWEST)/bin/python tests/minimal.py
 	$(LOWEST)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider -W default::DeprecationWarning \
 		-W default::PendingDeprecationWarning $(LOWEST_TESTS)
+
+# PyTorch and JAX in an environment of their own. PyTorch's wheel for graphics cards is refused before it is downloaded.
+TENSORS := $(VENV)-tensors
+TORCH := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+TENSORS_PIP := $(TENSORS)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt $(TORCH)
+
+$(TENSORS)/.needs: pyproject.toml constraints.txt tools/torch_wheel.py
+	$(PYTHON) -m venv $(TENSORS)
+	@$(TENSORS_PIP) pip packaging
+	@$(TENSORS)/bin/python tools/torch_wheel.py $(TORCH)
+	@$(TENSORS_PIP) --group tensors $(BUILD_TOOLS)
+	@touch $@
+
+$(TENSORS)/.built: $(TENSORS)/.needs $(SOURCES)
+	@$(TENSORS_PIP) --no-build-isolation -C build-dir=build/tensors --editable '.[images,audio,plot]'
+	@touch $@
+
+tensors: export COUPLEDICT_TENSORS := required
+tensors: $(TENSORS)/.built
+	$(TENSORS)/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/test_tensors.py
 
 # Doctrees, which hold paths of this machine, stay out of the site. DOCS_FLAGS="-D plot_gallery=False" runs no example.
 docs: $(VENV)/.docs
@@ -270,5 +291,5 @@ lock: $(VENV)/.built
 	$(BIN)/python tools/lock.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-sanitize-address $(VENV)-sanitize-thread $(VENV)-plain $(VENV)-clang $(VENV)-package $(VENV)-bare build dist output \
-		docs/gallery docs/api/generated docs/_static/pictures .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build dist output docs/gallery docs/api/generated docs/_static/pictures \
+		.pytest_cache .mypy_cache .ruff_cache

@@ -12,6 +12,7 @@ from pathlib import Path
 import lock
 import lowest
 import pytest
+import torch_wheel
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -160,6 +161,32 @@ def test_pins_are_what_pip_reports_without_the_package_itself():
     entries = [("Zope.Interface", "2.0"), ("coupledict", "0.1.0"), ("a_b", "1.2")]
     report = {"install": [{"metadata": {"name": name, "version": version}} for name, version in entries]}
     assert lock.pins(report, "coupledict") == ["a-b==1.2", "zope-interface==2.0"]
+
+
+def test_pins_are_of_no_kind_of_machine():
+    entries = [("torch", "2.13.0+cpu"), ("nvidia-cublas-cu13", "1.0"), ("cuda-toolkit", "13.0"), ("triton", "3.7")]
+    report = {"install": [{"metadata": {"name": name, "version": version}} for name, version in entries]}
+    assert lock.pins(report, "coupledict") == ["torch==2.13.0"]
+
+
+def test_the_wheel_of_torch_for_graphics_cards_is_refused(monkeypatch, capsys):
+    def found(*needs: str) -> dict[str, object]:
+        return {"install": [{"metadata": {"name": "torch", "version": "2.13.0", "requires_dist": needs}}]}
+
+    of_linux = 'nvidia-cublas; platform_system == "Linux"'
+    elsewhere = 'cuda-toolkit[all]==13.0; platform_system == "Plan 9"'
+    assert torch_wheel.of_graphics_cards(found("filelock", "sympy>=1.13.3", elsewhere)) == []
+    assert torch_wheel.of_graphics_cards(found("filelock", of_linux, "triton==3.7"), {"platform_system": "Linux"}) == [
+        "nvidia-cublas",
+        "triton",
+    ]
+    monkeypatch.setattr(torch_wheel, "ask_pip", lambda *_: found("triton==3.7"))
+    with pytest.raises(SystemExit) as ended:
+        torch_wheel.main([])
+    assert "got one that also installs triton" in str(ended.value)
+    assert "TORCH_INDEX" in str(ended.value)
+    monkeypatch.setattr(torch_wheel, "ask_pip", lambda *_: found("filelock"))
+    torch_wheel.main([])
 
 
 def test_a_lock_that_fails_leaves_the_pins_alone(tmp_path, monkeypatch):

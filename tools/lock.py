@@ -1,6 +1,8 @@
 """Pin the newest versions of everything that development uses: ``make lock`` writes constraints.txt.
 
 pip resolves the package with all extras and all dependency groups as for an empty environment, and installs nothing.
+The pins are for every machine: "+cpu" and the like, by which builds of one version are told apart, is left out, and so
+is what PyTorch needs for graphics cards only.
 
     python tools/lock.py
 """
@@ -18,6 +20,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
+OF_GRAPHICS_CARDS = ("nvidia-", "cuda-", "triton")
 
 
 def command(groups: list[str], report: Path) -> list[str]:
@@ -29,8 +32,10 @@ def command(groups: list[str], report: Path) -> list[str]:
 
 def pins(report: dict[str, Any], own: str) -> list[str]:
     """Return a line for each package of a `report` of pip, except for the package `own`, sorted by name."""
-    found = {canonicalize_name(entry["metadata"]["name"]): entry["metadata"]["version"] for entry in report["install"]}
-    return [f"{name}=={version}" for name, version in sorted(found.items()) if name != canonicalize_name(own)]
+    entries = [entry["metadata"] for entry in report["install"]]
+    found = {canonicalize_name(entry["name"]): entry["version"].partition("+")[0] for entry in entries}
+    kept = {name for name in found if name != canonicalize_name(own) and not name.startswith(OF_GRAPHICS_CARDS)}
+    return [f"{name}=={found[name]}" for name in sorted(kept)]
 
 
 def main(root: Path = ROOT) -> None:
