@@ -241,7 +241,8 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
         Parameters
         ----------
         signal : array of shape (n_samples,) or (n_samples, n_channels)
-            Speech of any scale; floats or integers. Channels are widened one by one.
+            Speech of any scale; floats or integers. Channels are widened one by one. Arrays of PyTorch, JAX and others
+            are read in place.
         sampling_rate : int, default=8000
             Sampling rate of the signal, 8000 or more. :func:`narrow_band` makes a signal at 8 kHz from one at 16 kHz.
         band : None, "narrow", "telephone" or Band

@@ -287,7 +287,8 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         ----------
         X : array of shape (n_samples, n_features), or several of shape (n_samples, n_features_v)
             One feature view, or several in a list, a dict by name, or Views. With ``missing="nan"``, NaN stands for a
-            missing entry, and a row of NaN for a view that the sample lacks.
+            missing entry, and a row of NaN for a view that the sample lacks. Arrays of PyTorch, JAX and others are read
+            in place, labels and weights too.
         y : array of shape (n_samples,)
             Labels: integers, strings, or anything else that scikit-learn takes for classes.
         sample_weight : array of shape (n_samples,), optional

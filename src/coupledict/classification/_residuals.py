@@ -187,7 +187,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-            The samples.
+            The samples. Arrays of PyTorch, JAX and others are read in place.
         y : array of shape (n_samples,)
             Labels, as in :class:`CoupledClassifier`.
         sample_weight : array of shape (n_samples,), optional

@@ -122,9 +122,10 @@ def sparse_encode(
     ----------
     X : array of shape (n_samples, n_features), or list or dict of such arrays
         The samples; a list holds one array per view, with ``None`` for absent views, and a dict holds them by name.
-        Read-only, strided and Fortran-ordered arrays are read in place and never changed. Memory maps are copied a
-        chunk at a time; a file that was truncated raises OSError. Sparse arrays of SciPy are accepted; a chunk of their
-        rows at a time is made dense.
+        Read-only, strided and Fortran-ordered arrays are read in place and never changed, and so are those of PyTorch,
+        JAX and anything else that has ``__dlpack__``, if they are on the CPU. Memory maps are copied a chunk at a time;
+        a file that was truncated raises OSError. Sparse arrays of SciPy are accepted; a chunk of their rows at a time
+        is made dense.
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows, of any norm: they are normalised internally, and codes refer to the atoms as given. Zero atoms
         are never chosen, nor are atoms whose norm is below 2.2e-308. A list holds one dictionary per view, a dict the

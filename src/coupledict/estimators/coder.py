@@ -36,7 +36,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     ----------
     dictionary : array of shape (n_components, n_features), or list or dict of such arrays
         Atoms are rows. A list holds one dictionary per view, a dict the dictionary of each view by name; samples are
-        then lists or dicts of arrays too.
+        then lists or dicts of arrays too. Arrays of PyTorch, JAX and others are read in place, here and in samples.
     n_nonzero_coefs, tol, pursuit, alpha, positive_code, missing, view_weights, n_jobs
         As in :func:`coupledict.sparse_encode`; `tol` is a squared norm.
     sparse_output : bool, default=True

@@ -264,11 +264,12 @@ class CoupledDictionaryLearning(SeveralViews):
         ----------
         X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
             The views; row i of each belongs to the same sample. :class:`coupledict.views.Views` wraps such a list or
-            dict for tools that split samples; tables of pandas and polars are accepted as arrays with names. Samples
-            that do not fit in memory can be Zarr, HDF5 or memory-mapped arrays, a sequence of chunks (each a list or
-            dict of arrays, one per view), a callable that returns a fresh iterator over such chunks, or Dask arrays,
-            which the current ``distributed.Client`` processes. All of these need ``update="statistics"`` or ``"mod"``,
-            and are read once per iteration, and once before the first.
+            dict for tools that split samples; tables of pandas and polars are accepted as arrays with names, and
+            arrays of PyTorch, JAX and others are read in place. Samples that do not fit in memory can be Zarr, HDF5 or
+            memory-mapped arrays, a sequence of chunks (each a list or dict of arrays, one per view), a callable that
+            returns a fresh iterator over such chunks, or Dask arrays, which the current ``distributed.Client``
+            processes. All of these need ``update="statistics"`` or ``"mod"``, and are read once per iteration, and once
+            before the first.
         y : ignored
             Accepted for pipelines.
         checkpoint : path, optional

@@ -157,8 +157,9 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
         Parameters
         ----------
         X : array of shape (n_samples, n_features)
-            Or samples that do not fit in memory: a Zarr, HDF5 or memory-mapped array, a sequence of chunks, a callable
-            that returns a fresh iterator over them, or a Dask array; see :meth:`CoupledDictionaryLearning.fit`.
+            Arrays of PyTorch, JAX and others are read in place. Or samples that do not fit in memory: a Zarr, HDF5 or
+            memory-mapped array, a sequence of chunks, a callable that returns a fresh iterator over them, or a Dask
+            array; see :meth:`CoupledDictionaryLearning.fit`.
         y : ignored
             Accepted for pipelines.
         checkpoint, checkpoint_every, resume

@@ -198,6 +198,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
             Sources of one shape and one number type, in the order of their focus: integers or floating-point numbers on
             any scale. Files are read when they are needed, so a list of paths takes much less memory than a list of
             arrays. The decision is made from the brightness of red, green and blue, or from the mean of other channels.
+            Arrays of PyTorch, JAX and others are read in place.
 
         Returns
         -------

@@ -160,7 +160,8 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         image : array of shape (height, width) or (height, width, n_channels)
             Of dtype uint8, uint16, float32 or float64, on any scale. NaN is a missing value, and so is a masked entry
-            of a masked array. An alpha channel would be taken for a colour: leave it out.
+            of a masked array. An alpha channel would be taken for a colour: leave it out. Arrays of PyTorch, JAX and
+            others are read in place.
         mask : array of shape (height, width) or that of the image, optional
             True, or a number that is not 0, where pixels are MISSING. What `image` holds there does not matter.
 

@@ -128,7 +128,8 @@ def extract_patches(
     Parameters
     ----------
     image : array of shape (height, width), (depth, height, width), ..., with channels last or without
-        Of any number type. A memory-mapped image is read only where patches lie.
+        Of any number type. A memory-mapped image is read only where patches lie. Arrays of PyTorch, JAX and others are
+        read in place.
     patch_size : int or tuple of int
         Side of square patches, or the size of a patch along each axis except that of the channels. An image with one
         axis more has channels, and every patch holds all of them.

@@ -148,7 +148,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         ----------
         X : array of shape (rows, columns, 3) or (rows, columns, 4)
             The picture, in RGB, of dtype uint8, uint16, float32 or float64; floats are from 0 to 1. Wholly transparent
-            pixels are left out.
+            pixels are left out. Arrays of PyTorch, JAX and others are read in place.
         y : ignored
             Accepted for pipelines.
 

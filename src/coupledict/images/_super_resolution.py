@@ -235,6 +235,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         ----------
         image : array of shape (rows, columns) or (rows, columns, channels)
             uint8, uint16, float32 or float64; 1 channel is grey, 2 are grey and alpha, 3 are RGB, 4 are RGB and alpha.
+            Arrays of PyTorch, JAX and others are read in place.
 
         Returns
         -------

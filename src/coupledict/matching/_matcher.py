@@ -270,7 +270,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         ----------
         X : list of two or more arrays of shape (n_samples, n_features_v), dict of them by name, or Views
             The views; row i of each belongs to the same sample. With ``missing="nan"``, a row of NaN stands for a view
-            that the sample lacks.
+            that the sample lacks. Arrays of PyTorch, JAX and others are read in place.
         y : array of shape (n_samples,), or such an array for each view in a list or a dict by name, optional
             Labels of classes. With ``semi_coupled=True``, labels for each view say that the views hold different
             samples, possibly of different number, which share only the classes.
