@@ -87,11 +87,10 @@ def test_a_compiler_of_python_that_is_absent_is_replaced(tmp_path):
     if shutil.which("c++") is None:
         pytest.skip("this machine has no C++ compiler")
     python = tmp_path / "python"  # was built with a compiler that is not here
-    python.write_text(
-        f'#!/bin/sh\ncase "$*" in *"\'CXX\'"*) echo no-such-compiler;; *) exec {sys.executable} "$@";; esac\n'
-    )
+    script = 'case "$*" in *CXX*) echo no-such-compiler;; *) exec {} "$@";; esac'
+    python.write_text(f"#!/bin/sh\n{script.format(sys.executable)}\n")
     python.chmod(0o755)
-    code, said = configure(tmp_path / "build", f"-DPython_EXECUTABLE={python}", CXX="no-such-compiler")
+    _, said = configure(tmp_path / "build", f"-DPython_EXECUTABLE={python}", CXX="no-such-compiler")
     assert "no C++ compiler" not in said
     assert "The CXX compiler identification is" in said
 
@@ -106,10 +105,8 @@ def test_headers_of_python_are_asked_for(tmp_path):
 def test_32_bits_are_refused(tmp_path):
     if platform.machine() != "x86_64":
         pytest.skip("the compiler's -m32 is for x86")
-    # Nothing is linked, so that no library of 32 bits is needed.
-    code, said = configure(
-        tmp_path / "build", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY", "-DCMAKE_CXX_FLAGS=-m32"
-    )
+    unlinked = "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY"  # so that no library of 32 bits is needed
+    code, said = configure(tmp_path / "build", unlinked, "-DCMAKE_CXX_FLAGS=-m32")
     assert code != 0
     assert "expected pointers of 64 bits, got 32. Use a 64-bit Python" in said
 
