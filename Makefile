@@ -244,7 +244,7 @@ plain clang: %: $(VENV)-%/.built
 EXPECTED_plain := "plain vectors"
 EXPECTED_clang := "Clang"
 
-compilers: $(VENV)/.built
+compilers: $(VENV)/.dev
 	VENV=$(VENV) tools/compilers.sh
 
 mac:
