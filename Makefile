@@ -237,12 +237,17 @@ $(VENV)-plain/.built $(VENV)-clang/.built: $(VENV)-%/.built: $(SOURCES)
 		$(BUILD_$*) -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON -C build-dir=build/$* .
 	@touch $@
 
-plain clang: %: $(VENV)-%/.built
-	$(VENV)-$*/bin/python -c 'import coupledict; built = coupledict.build_info()["compiler"]; print("Kernels by", built); \
-		assert $(EXPECTED_$*) in built, f"Expected kernels by {$(EXPECTED_$*)}, got {built}."'
-	$(VENV)-$*/bin/python -m pytest -q -n 2 -p no:cacheprovider $(KERNEL_TESTS)
-EXPECTED_plain := "plain vectors"
-EXPECTED_clang := "Clang"
+define test_kernels_by
+	$(VENV)-$(1)/bin/python -c 'import coupledict; built = coupledict.build_info()["compiler"]; \
+		assert "$(2)" in built, f"Expected kernels by $(2), got {built}."; print("Kernels by", built)'
+	$(VENV)-$(1)/bin/python -m pytest -q -n 2 -p no:cacheprovider $(KERNEL_TESTS)
+endef
+
+plain: $(VENV)-plain/.built
+	$(call test_kernels_by,plain,plain vectors)
+
+clang: $(VENV)-clang/.built
+	$(call test_kernels_by,clang,Clang)
 
 compilers: $(VENV)/.dev
 	VENV=$(VENV) tools/compilers.sh

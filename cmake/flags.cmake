@@ -3,8 +3,8 @@
 set(flags_baseline "")
 set(flags_neon "")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "MSVC")
-  message(STATUS "MSVC has no vector types, so coupledict gets plain C++ instead. "
-                 "Clang compiles kernels that are several times as fast: cmake -T ClangCL, or CXX=clang-cl with Ninja.")
+  message(STATUS "MSVC has no vector types: the kernels are compiled as plain C++, and expected to be several times "
+                 "slower than Clang's. To use Clang: cmake -T ClangCL with Visual Studio, CXX=clang-cl with Ninja.")
   set(flags /O2 /fp:contract /bigobj)
   set(flags_avx2 /arch:AVX2)
   set(flags_avx512 /arch:AVX512)

@@ -13,7 +13,8 @@ macro(look_for_compiler)
 endmacro()
 look_for_compiler()
 if(NOT CMAKE_CXX_COMPILER AND DEFINED ENV{CXX} AND Python_EXECUTABLE)
-  execute_process(COMMAND "${Python_EXECUTABLE}" -c "import sysconfig; print((sysconfig.get_config_var('CXX') or '').split(' ')[0])"
+  execute_process(COMMAND "${Python_EXECUTABLE}" -c
+                          "import sysconfig; print((sysconfig.get_config_var('CXX') or '').split(' ')[0])"
                   OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE compiler_of_python)
   if("$ENV{CXX}" STREQUAL compiler_of_python)
     unset(ENV{CXX})
@@ -25,15 +26,16 @@ if(NOT CMAKE_CXX_COMPILER)
   if(DEFINED ENV{CXX})
     set(named " (CXX names '$ENV{CXX}')")
   endif()
-  message(FATAL_ERROR "coupledict is compiled when it is installed from source, and no C++ compiler that works was found${named}. "
-                      "Install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install; "
-                      "Windows: Visual Studio Build Tools with 'C++ Clang tools'), ${a_wheel}")
+  message(FATAL_ERROR "coupledict is compiled when it is installed from source, and no C++ compiler that works was "
+                      "found${named}. Install one (Debian and Ubuntu: apt install g++; Fedora: dnf install gcc-c++; "
+                      "macOS: xcode-select --install; Windows: Visual Studio Build Tools with 'C++ Clang tools'), "
+                      "${a_wheel}")
 endif()
 enable_language(CXX)
 
 if(NOT "cxx_std_17" IN_LIST CMAKE_CXX_COMPILE_FEATURES)
-  message(FATAL_ERROR "Expected a compiler that knows C++17, got ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}. "
-                      "Install a newer one and name it in CXX, ${a_wheel}")
+  message(FATAL_ERROR "Expected a compiler that knows C++17, got ${CMAKE_CXX_COMPILER_ID} "
+                      "${CMAKE_CXX_COMPILER_VERSION}. Install a newer one and name it in CXX, ${a_wheel}")
 endif()
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang|MSVC)$")
   message(FATAL_ERROR "Expected GCC, Clang or MSVC, got ${CMAKE_CXX_COMPILER_ID}. "
@@ -59,7 +61,8 @@ if(NOT Python_VERSION VERSION_GREATER_EQUAL 3.11)
 endif()
 if(NOT Python_FOUND)
   message(FATAL_ERROR "The headers of Python ${Python_VERSION} (${Python_EXECUTABLE}) were not found. "
-                      "Install them (Debian and Ubuntu: apt install python3-dev; Fedora: dnf install python3-devel), ${a_wheel}")
+                      "Install them (Debian and Ubuntu: apt install python3-dev; Fedora: dnf install python3-devel), "
+                      "${a_wheel}")
 endif()
 execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir RESULT_VARIABLE failed ERROR_QUIET
                 OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE nanobind_ROOT)

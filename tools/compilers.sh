@@ -15,7 +15,8 @@ fail() {
 needed="clang g++-riscv64-linux-gnu g++-powerpc64le-linux-gnu g++-s390x-linux-gnu"
 for program in clang++ riscv64-linux-gnu-g++ powerpc64le-linux-gnu-g++ s390x-linux-gnu-g++; do
   command -v $program >/dev/null && continue
-  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || fail "$needed are needed. Install them, or run this as root on Debian."
+  command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] ||
+    fail "$needed are needed. Install them, or run this as root on Debian."
   apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $needed >/dev/null
 done
@@ -85,6 +86,7 @@ for target in riscv64-linux-gnu powerpc64le-linux-gnu; do
 done
 
 # Big-endian and 32-bit systems are refused: see the tests, none of which may be skipped here.
-"${VENV:-.venv}/bin/python" -m pytest -q -n 0 -p no:cacheprovider tests/test_building.py -k 'refused' | tee "$out/refused.txt"
+"${VENV:-.venv}/bin/python" -m pytest -q -n 0 -p no:cacheprovider tests/test_building.py -k refused |
+  tee "$out/refused.txt"
 grep -q '2 passed' "$out/refused.txt" || fail "Expected both refusals to be tested."
 echo "Big-endian and 32-bit systems are refused in a sentence."
