@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Wheels for macOS, on a machine of another kind: compiled by Zig's Clang, which brings Apple's headers of the C library,
-# then looked into. Nothing is run, and no Mac is needed; that they work is for a Mac to show. Everything is in build/mac.
-# Python's headers are those of this machine: both systems have the same sizes of numbers, and the stable ABI hides the
-# rest. The wheels of a release are made on a Mac, with Apple's compiler and libc++.
+# Wheels for macOS, on a machine of another kind: compiled by Zig's Clang, which brings Apple's headers of the C
+# library, then looked into. Nothing is run, and no Mac is needed; that they work is for a Mac to show. Everything lands
+# in build/mac. Python's headers are those of this machine: both systems have the same sizes of numbers, and the stable
+# ABI hides the rest. The wheels of a release are made on a Mac, with Apple's compiler and libc++.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mac=$PWD/build/mac
+export ZIG_GLOBAL_CACHE_DIR=$mac/cache ZIG_LOCAL_CACHE_DIR=$mac/cache
 target=11.0  # the oldest macOS, as in pyproject.toml
 mkdir -p "$mac"
 

@@ -12,6 +12,9 @@
 #endif
 #if defined(COUPLEDICT_PLAIN_VECTORS)
 #include <math.h>
+#if defined(_MSC_VER) && !defined(__clang__)
+#pragma fp_contract(off)  // see cmake/flags.cmake; before Visual Studio 2022, /fp:precise contracts
+#endif
 #endif
 
 namespace coupledict {
