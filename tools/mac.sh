@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mac=$PWD/build/mac
-export ZIG_GLOBAL_CACHE_DIR=$mac/cache ZIG_LOCAL_CACHE_DIR=$mac/cache
+export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$mac/cache}  # libc++, compiled once
 target=11.0  # the oldest macOS, as in pyproject.toml
 mkdir -p "$mac"
 
@@ -48,6 +48,7 @@ exec $zig c++ -target ${processor/arm64/aarch64}-macos.$target "\${words[@]}"
 EOF
   printf '#!/bin/sh\nexec %s ar "$@"\n' "$zig" >"$folder/ar"
   printf '#!/bin/sh\nexec %s ranlib "$@"\n' "$zig" >"$folder/ranlib"
+  printf '#!/bin/sh\nexit 1\n' >"$folder/install_name_tool"  # CMake asks for it, but has nothing to rename
   chmod +x "$folder"/*
   _PYTHON_HOST_PLATFORM=macosx-$target-$processor SETUPTOOLS_EXT_SUFFIX=.abi3.so PATH=$mac/tools/bin:$PATH \
     "$mac/tools/bin/python" -m pip --disable-pip-version-check wheel --quiet --no-cache-dir --no-deps \
@@ -57,6 +58,7 @@ EOF
     -C cmake.define.CMAKE_OSX_SYSROOT= \
     -C cmake.define.CMAKE_CXX_COMPILER="$folder/c++" \
     -C cmake.define.CMAKE_AR="$folder/ar" \
+    -C cmake.define.CMAKE_INSTALL_NAME_TOOL="$folder/install_name_tool" \
     -C cmake.define.CMAKE_RANLIB="$folder/ranlib" \
     -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
   "$mac/tools/bin/python" tools/look_into_mac.py "$target" "$processor" "$folder"/coupledict-*.whl
