@@ -36,12 +36,17 @@ for processor in ${PROCESSORS:-arm64 x86_64}; do
   rm -rf "$folder"
   mkdir -p "$folder"
   # Zig's linker takes no list of symbols from a file (-Wl,@...), as nanobind gives one of Python's: all that is
-  # undefined is left to the loader, and compared with that list afterwards.
+  # undefined is left to the loader, and compared with that list afterwards. Nor does it make bundles (0.17 crashes);
+  # Python loads a dynamic library just as well.
   cat >"$folder/c++" <<EOF
 #!/usr/bin/env bash
 words=()
 for word in "\$@"; do
-  case \$word in -Wl,@*) word=-Wl,-undefined,dynamic_lookup ;; esac
+  case \$word in
+    -Wl,@*) word=-Wl,-undefined,dynamic_lookup ;;
+    -bundle) word=-shared ;;
+    -Wl,-dead_strip | -Wl,-x | -Wl,-S | -Wl,-headerpad_max_install_names) continue ;;
+  esac
   words+=("\$word")
 done
 exec $zig c++ -target ${processor/arm64/aarch64}-macos.$target "\${words[@]}"
