@@ -64,7 +64,7 @@ for level in baseline avx2 avx512; do
   msvc="clang++ --target=x86_64-pc-windows-msvc -fms-compatibility-version=19.40 -fms-extensions
     -fdelayed-template-parsing -nostdinc -I$out/msvc -U__GNUC__ -U__clang__ -U__x86_64__ -U__SSE2__ $macros
     -std=c++17 -DCOUPLEDICT_LEVEL=$level src/native/kernels.cpp"
-  $msvc -fsyntax-only -Wall -Wextra -pedantic -Wgnu -Wlanguage-extension-token -Werror
+  $msvc -fsyntax-only -Wall -Wextra -pedantic -Wgnu -Wlanguage-extension-token -Wno-unknown-pragmas -Werror
   # Clang takes its own builtins and attributes without a word.
   if $msvc -E -P | grep -n '__'; then fail "These lines are for GCC and Clang, and would reach MSVC."; fi
 done
