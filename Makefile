@@ -138,6 +138,25 @@ tensors: export COUPLEDICT_TENSORS := required
 tensors: $(TENSORS)/.built
 	$(TENSORS)/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/test_tensors.py
 
+# An environment without any extra: what the package needs by itself, and the tools of testing. Tests of extras say that
+# they are left out. CORE_TESTS=tests/test_cli.py runs a few.
+CORE := $(VENV)-core
+CORE_PIP := $(CORE)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+CORE_TESTS ?= tests
+
+$(CORE)/.built: $(SOURCES)
+	rm -rf $(CORE)
+	$(PYTHON) -m venv $(CORE)
+	@$(CORE_PIP) pip $(BUILD_TOOLS)
+	@$(CORE_PIP) --group test
+	@$(CORE_PIP) --no-build-isolation -C build-dir=build/core --editable .
+	@touch $@
+
+core: export PYTHONDONTWRITEBYTECODE :=
+core: $(CORE)/.built
+	$(CORE)/bin/python tests/minimal.py
+	$(CORE)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(CORE_TESTS)
+
 # Doctrees, which hold paths of this machine, stay out of the site. DOCS_FLAGS="-D plot_gallery=False" runs no example.
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees $(DOCS_FLAGS) docs output/docs

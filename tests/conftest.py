@@ -17,6 +17,7 @@ except ImportError:  # without pytest-xdist, everything runs here
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
+pytest_plugins = ["extras"]
 LEVELS = coupledict.build_info()["simd_available"]
 
 
