@@ -45,7 +45,7 @@ Measuring (output/benchmarks)
 
 Releasing
   make package            sdist and wheel, twice, to the same bytes; the wheel is used in a bare environment
-  make audit              look for known vulnerabilities in what is pinned; needs a network
+  make audit              look for known vulnerabilities in what is pinned and in lower bounds
   make lock               pin the newest versions of all development dependencies (constraints.txt)
 endef
 
@@ -307,9 +307,10 @@ package:
 	$(VENV)-bare/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../$(VENV)-bare/bin/python ../tests/minimal.py
 
-# Asks the advisory database of PyPI about every pinned dependency; needs a network.
+# Asks the service of pip-audit about everything that is pinned and about every lower bound; without it, the record in
+# security/. AUDIT_FLAGS=--record renews the record.
 audit: $(VENV)/.dev
-	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+	$(BIN)/python tools/audit.py $(AUDIT_FLAGS)
 
 lock: $(VENV)/.built
 	$(BIN)/python tools/lock.py

@@ -2,7 +2,8 @@
 
 The same sources and tools give the same bytes: there is no time in it, and its serial number is made from the rest.
 
-    python cmake/sbom.py FILE --version 0.1.0 --nanobind 2.4.0 --nanobind-folder FOLDER --compiler GNU --compiler-version 12
+    python cmake/sbom.py FILE --version 0.1.0 --nanobind 2.4.0 --nanobind-folder FOLDER \\
+        --compiler GNU --compiler-version 12
 """
 
 from __future__ import annotations
