@@ -5,6 +5,7 @@ import signal
 import numpy as np
 import pytest
 from browsing import browser, open_file  # noqa: F401  (fixtures for all)
+from extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  (hooks for all)
 from hypothesis import settings
 
 import coupledict
@@ -17,7 +18,6 @@ except ImportError:  # without pytest-xdist, everything runs here
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
-pytest_plugins = ["extras"]
 LEVELS = coupledict.build_info()["simd_available"]
 
 

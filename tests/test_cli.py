@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import extras
 import numpy as np
 import pytest
 from command import RUN, call, environment, refused, run
@@ -38,6 +39,7 @@ def test_an_unknown_command_is_one_error_and_exit_code_2():
 
 @pytest.mark.parametrize("given", ["option", "variable"])
 def test_a_data_folder_without_images_is_one_sentence_and_exit_code_1(tmp_path, given, monkeypatch):
+    extras.need("skimage", "PIL", "matplotlib")
     output = tmp_path / "out"
     monkeypatch.delenv("COUPLEDICT_DATA", raising=False)
     if given == "option":
@@ -57,6 +59,7 @@ def test_an_output_that_is_a_file_is_one_sentence_and_exit_code_1(tmp_path):
 
 
 def test_an_interrupt_leaves_no_half_written_files(hears_interrupts, tmp_path):
+    extras.need("skimage", "PIL", "matplotlib")
     output = tmp_path / "out"
     process = subprocess.Popen(
         [*RUN, "reproduce", "--output", str(output), "--threads", "1"],
@@ -74,6 +77,7 @@ def test_an_interrupt_leaves_no_half_written_files(hears_interrupts, tmp_path):
 
 
 def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_path, monkeypatch):
+    extras.need("skimage", "PIL", "matplotlib")
     shrink(monkeypatch)
     done = call("demo", "--output", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
