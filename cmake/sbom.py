@@ -1,8 +1,8 @@
-"""Write down what a wheel is made of, as CycloneDX 1.6: CMake runs this, and the wheel holds it (PEP 770).
+r"""Write down what a wheel is made of, as CycloneDX 1.6: CMake runs this, and the wheel holds it (PEP 770).
 
 The same sources and tools give the same bytes: there is no time in it, and its serial number is made from the rest.
 
-    python cmake/sbom.py FILE --version 0.1.0 --nanobind 2.4.0 --nanobind-folder FOLDER \\
+    python cmake/sbom.py FILE --version 0.1.0 --nanobind 2.4.0 --nanobind-folder FOLDER \
         --compiler GNU --compiler-version 12
 """
 
