@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
+import extras
 import lowest
 import pytest
 from packaging.requirements import Requirement
@@ -81,3 +83,27 @@ def test_lowest_versions_follow_extras(tmp_path):
 def test_a_dependency_without_a_bound_is_refused(tmp_path, needed):
     with pytest.raises(ValueError, match=f"Expected a lower bound .* for one in pyproject.toml, got '{needed}'"):
         lowest.lowest(write(tmp_path / "p.toml", f'["{needed}"]'))
+
+
+def test_what_is_not_at_its_lower_bound_is_told():
+    here = version("packaging")
+    pins = {name: Requirement(f"{name}=={bound}") for name, bound in (("packaging", here), ("pytest", "0.1"))}
+    pins |= {"no-such-thing": Requirement("no-such-thing==1"), "x": Requirement("x==1; python_version < '3'")}
+    assert lowest.differing(pins) == [
+        f"Expected pytest==0.1, got {version('pytest')}.",
+        "Expected no-such-thing==1, got nothing.",
+    ]
+
+
+@pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
+def test_the_lower_bounds_of_an_extra_are_tested(extra):
+    needed = {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset({extra}))}
+    needed -= {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset())}
+    block = re.search(r"^LOWEST_TESTS \?= (.*?)\n\n", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)[1]
+    files = [ROOT / "tests" / f"test_{name}.py" for name in re.findall(r"[a-z_]+", block)]
+    read = "".join(path.read_text() for path in files if path.is_file())
+    if "test_serve*" in block:
+        read += "".join(path.read_text() for path in (ROOT / "tests").glob("test_serve*.py"))
+    packages = {name for name, origin in extras.PACKAGES.items() if origin == f"coupledict[{extra}]"}
+    assert needed
+    assert any(re.search(rf"\b{package}\b", read) for package in packages), f"No test of `make lowest` uses {extra}."

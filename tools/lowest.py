@@ -4,7 +4,8 @@
 itself needs, to build and to run with all extras, become pins. What those packages need in turn is as new as
 constraints.txt says, since that is what a user gets who has one old package.
 
-    python tools/lowest.py FOLDER    # writes lowest.txt and others.txt there
+    python tools/lowest.py FOLDER     # writes lowest.txt and others.txt there
+    python tools/lowest.py --check    # says what of this environment is not at its lower bound
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,21 @@ def others(pins: dict[str, Requirement], path: Path = ROOT / "constraints.txt") 
     return [line for line in lines if canonicalize_name(Requirement(line).name) not in pins]
 
 
+def differing(pins: dict[str, Requirement]) -> list[str]:
+    """Return sentences about packages of `pins` that are installed in another version here, or not at all."""
+    found = []
+    for name, pin in pins.items():
+        if pin.marker is not None and not pin.marker.evaluate():
+            continue
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            installed = "nothing"
+        if installed == "nothing" or not pin.specifier.contains(installed, prereleases=True):
+            found.append(f"Expected {pin}, got {installed}.")
+    return found
+
+
 def main(folder: Path) -> None:
     """Write lowest.txt, requirements of pip, and others.txt, constraints of pip, to `folder`."""
     pins = lowest()
@@ -75,4 +92,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--check":
+        sys.exit("\n".join(differing(lowest())))
     main(Path(sys.argv[1]))
