@@ -93,5 +93,5 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--check":
-        sys.exit("\n".join(differing(lowest())))
+        sys.exit("\n".join(differing(lowest())) or 0)
     main(Path(sys.argv[1]))
