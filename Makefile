@@ -6,9 +6,9 @@ SOURCES := pyproject.toml CMakeLists.txt constraints.txt $(wildcard cmake/* src/
 BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test lint format hooks bench bench-learning bench-large bench-images bench-recognition bench-missing \
-	bench-scaling bench-nonnegative foreign lowest core resolve conda sanitize sanitize-address sanitize-thread plain clang \
-	compilers arm mac torture package audit docs lock clean freethreaded tensors
+.PHONY: help demo test docs hooks clean lint format foreign lowest core tensors sanitize sanitize-address sanitize-thread \
+	torture freethreaded arm plain clang compilers mac bench bench-learning bench-large bench-images bench-recognition \
+	bench-missing bench-nonnegative bench-scaling package wheels conda resolve audit lock
 
 define HELP
 The first hour
@@ -23,16 +23,18 @@ Checks
   make format             rewrite files in the project's style
   make foreign            scikit-learn's own tests of sparse coding and dictionary learning, against coupledict
   make lowest             test the lowest versions of dependencies that pyproject.toml allows
-  make tensors            arrays of PyTorch and JAX as input; takes 2 GB of disk; TORCH_INDEX: where CPU wheels are
   make core               test the package without its extras
+  make tensors            arrays of PyTorch and JAX as input; takes 2 GB of disk; TORCH_INDEX: where CPU wheels are
   make sanitize           the kernels under AddressSanitizer, UBSan and ThreadSanitizer
-  make plain              the kernels in plain C++, as compilers without vector types get them
-  make clang              the kernels compiled by Clang
-  make compilers          the sources as other compilers and processors take or refuse them, nothing run; needs Debian
-  make arm                cross-compile the kernels for 64-bit ARM and test them under qemu-user; needs Debian
-  make mac                cross-compile the wheels for macOS and look into them; nothing is run
-  make freethreaded       build, use and test the wheel for a Python without a GIL (3.14t); needs Debian
   make torture            prove what docs/reliability.md promises: kills, fuzzing, hostile files; a quarter of an hour
+
+Other systems
+  make freethreaded       build, use and test the wheel for a Python without a GIL (3.14t); needs Debian
+  make arm                cross-compile the wheels for 64-bit ARM, test their kernels under qemu-user; needs Debian
+  make clang              the kernels compiled by Clang
+  make plain              the kernels in plain C++, as compilers without vector types get them
+  make compilers          the sources as other compilers and processors take or refuse them, nothing run; needs Debian
+  make mac                cross-compile the wheels for macOS and look into them; nothing is run
 
 Measuring (output/benchmarks)
   make bench              the coder beside scikit-learn, SPAMS and dictlearn
@@ -49,6 +51,7 @@ Releasing
   make conda              build and test the conda package by its recipe, with stand-ins for conda-forge; needs Linux
   make resolve            which platforms, Pythons and extras install from wheels alone; needs an index
   make audit              look for known vulnerabilities in what is pinned and in lower bounds
+  make wheels             wheels for manylinux and musllinux on x86-64 and ARM, checked and used; needs Debian
   make lock               pin the newest versions of all development dependencies (constraints.txt)
 endef
 
@@ -175,6 +178,7 @@ lint: $(VENV)/.dev
 	$(BIN)/codespell
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/repo-review --show err .
+	$(BIN)/validate-pyproject pyproject.toml
 	$(BIN)/pre-commit validate-config
 	@if git rev-parse --git-dir >/dev/null 2>&1; then $(BIN)/pre-commit run --all-files; \
 		else echo "This is no git repository: hooks are left out."; fi
@@ -278,9 +282,9 @@ compilers: $(VENV)/.dev
 mac:
 	tools/mac.sh
 
-# The kernels on 64-bit ARM, on a machine of another kind: everything is in build/arm, its Python as well.
-arm:
-	tools/arm.sh
+# The wheels for 64-bit ARM, on a machine of another kind: build/arm/python is a Python for ARM that has the kernels.
+arm: $(VENV)-wheels/.ready
+	tools/arm.sh $(VENV)-wheels/bin/python
 
 # A Python without a GIL: its wheel, its tests, and the same bits as from PYTHON. Everything is in build/freethreaded.
 freethreaded: export PYTHON := $(PYTHON)
@@ -311,6 +315,17 @@ package:
 	$(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/bin/python -m pip install --quiet dist/*.whl
 	cd dist && ../$(VENV)-bare/bin/python ../tests/minimal.py
+
+# What the release builds in containers, built here without any: see tools/wheels.py. WHEELS_FLAGS="--platforms
+# manylinux_2_28_x86_64" makes one kind, WHEELS_FLAGS=--again each twice.
+$(VENV)-wheels/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-wheels
+	@$(VENV)-wheels/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt pip
+	@$(VENV)-wheels/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --group wheels
+	@touch $@
+
+wheels: $(VENV)-wheels/.ready
+	$(VENV)-wheels/bin/python tools/wheels.py $(WHEELS_FLAGS)
 
 # Asks the service of pip-audit about everything that is pinned and about every lower bound; without it, the record in
 # security/. AUDIT_FLAGS=--record renews the record.

@@ -119,6 +119,7 @@ def test_every_hook_finds_its_mistake_and_changes_no_file(repository):
         "check-yaml": ("a.yml", "a: [1\n"),
         "check-toml": ("a.toml", "a = \n"),
         "check-json": ("a.json", "{'a': 1}\n"),
+        "validate-pyproject": ("pyproject.toml", 'tool.ruff.lint.select = ["F"]\ntool.cibuildwheel.builds = "*"\n'),
         "merge-conflict": ("b.txt", "<" * 7 + " HEAD\n"),
         "check-case-conflict": ("Sound.py", "x = 1\n"),
         "check-added-large-files": ("c.txt", "a\n" * 200_000),
