@@ -7,7 +7,7 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test docs hooks clean lint format foreign lowest core tensors sanitize sanitize-address sanitize-thread \
-	torture freethreaded arm plain clang compilers mac bench bench-learning bench-large bench-images bench-recognition \
+	torture freethreaded arm windows plain clang compilers mac bench bench-learning bench-large bench-images bench-recognition \
 	bench-missing bench-nonnegative bench-scaling package wheels conda resolve audit lock
 
 define HELP
@@ -31,6 +31,7 @@ Checks
 Other systems
   make freethreaded       build, use and test the wheel for a Python without a GIL (3.14t); needs Debian
   make arm                cross-compile the wheels for 64-bit ARM, test their kernels under qemu-user; needs Debian
+  make windows            compile for Windows, and test the wheel with Python for Windows, run by Wine; needs Debian
   make clang              the kernels compiled by Clang
   make plain              the kernels in plain C++, as compilers without vector types get them
   make compilers          the sources as other compilers and processors take or refuse them, nothing run; needs Debian
@@ -285,6 +286,10 @@ mac:
 # The wheels for 64-bit ARM, on a machine of another kind: build/arm/python is a Python for ARM that has the kernels.
 arm: $(VENV)-wheels/.ready
 	tools/arm.sh $(VENV)-wheels/bin/python
+
+# The same for Windows: CPython's own DLL, run by Wine, in build/windows. It is not Windows itself.
+windows:
+	tools/windows.sh
 
 # A Python without a GIL: its wheel, its tests, and the same bits as from PYTHON. Everything is in build/freethreaded.
 freethreaded: export PYTHON := $(PYTHON)
