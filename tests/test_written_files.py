@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 import stat
+import sys
 import threading
 
 import numpy as np
@@ -18,6 +19,11 @@ from coupledict.experiments import reproduction
 from coupledict.files import whole, write_model
 from coupledict.images._files import Picture, write_image
 from coupledict.report import write_report
+
+
+without_pipes = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes or sockets among files")
+without_modes = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no owners and modes of this kind")
+without_links = pytest.mark.skipif(sys.platform == "win32", reason="Windows refuses to rename to a name that is taken")
 
 
 def learner():
@@ -129,6 +135,7 @@ def make_socket(path):
         server.bind(os.path.relpath(path))  # the name of a socket may have some hundred characters at most
 
 
+@without_pipes
 @pytest.mark.parametrize(("make", "kind"), [(make_pipe, "pipe"), (make_socket, "socket")])
 def test_pipes_and_sockets_are_not_replaced(writer, tmp_path, monkeypatch, make, kind):
     monkeypatch.chdir(tmp_path)
@@ -142,6 +149,7 @@ def test_pipes_and_sockets_are_not_replaced(writer, tmp_path, monkeypatch, make,
     assert stat.S_IFMT(os.stat(target).st_mode) == stat.S_IFMT(before.st_mode)
 
 
+@without_pipes
 def test_a_link_to_a_pipe_is_a_pipe(writer, tmp_path):
     write, suffix = writer
     os.mkfifo(tmp_path / "pipe")
@@ -164,6 +172,7 @@ def test_read_only_files_are_not_replaced_by_administrators_either(writer, tmp_p
     assert target.read_bytes() != b"precious"
 
 
+@without_pipes
 def test_commands_refuse_a_pipe_before_they_begin(ordered, monkeypatch):
     command, target = ordered
     os.mkfifo(target)
@@ -232,6 +241,7 @@ def test_of_many_writers_to_one_new_name_one_succeeds(tmp_path, monkeypatch, lin
     assert len(os.listdir(tmp_path)) == 20
 
 
+@without_links
 def test_without_links_a_failed_rename_leaves_the_name_free(tmp_path, monkeypatch):
     def refuse(*names, **how):
         raise OSError(errno.ENOTSUP, "not here")
@@ -290,6 +300,7 @@ def test_results_of_experiments_are_moved_all_or_none(tmp_path):
 # Permissions
 
 
+@without_modes
 def test_a_file_that_replaces_a_private_one_is_private_all_the_time(tmp_path):
     target = tmp_path / "model"
     target.write_bytes(b"old")
@@ -302,6 +313,7 @@ def test_a_file_that_replaces_a_private_one_is_private_all_the_time(tmp_path):
     assert target.read_bytes() == b"new"
 
 
+@without_modes
 @pytest.mark.parametrize("mode", [0o640, 0o664, 0o755])
 def test_a_file_keeps_its_permissions_and_its_owner(writer, tmp_path, mode):
     write, suffix = writer
@@ -324,3 +336,52 @@ def test_a_new_file_has_the_permissions_that_new_files_have(writer, tmp_path):
     plain.write_bytes(b"")
     write(tmp_path / f"out{suffix}")
     assert (tmp_path / f"out{suffix}").stat().st_mode == plain.stat().st_mode
+
+
+# Files that others have open, which Windows does not let anybody replace
+
+
+def open_for(attempts, monkeypatch):
+    """Let this be Windows, with a scanner that has a file open for some attempts to replace it."""
+    replace, left = os.replace, [PermissionError(errno.EACCES, "it is open")] * attempts
+
+    def refuse(*names):
+        if left:
+            raise left.pop()
+        replace(*names)
+
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(whole.time, "sleep", lambda seconds: None)
+
+
+def test_a_file_that_a_scanner_has_open_is_replaced_when_it_is_closed(tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    target.write_bytes(b"old")
+    open_for(len(whole.PAUSES), monkeypatch)
+    whole.write_file(target, [b"new"])
+    assert target.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_file_that_stays_open_is_kept(tmp_path, monkeypatch):
+    target = tmp_path / "model"
+    target.write_bytes(b"old")
+    open_for(len(whole.PAUSES) + 1, monkeypatch)
+    with pytest.raises(PermissionError, match=r"got '.*model', which another program, or an array .* has open"):
+        whole.write_file(target, [b"new"])
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="only Windows refuses to replace files that are open")
+def test_windows_keeps_a_file_that_is_mapped(tmp_path):
+    target = tmp_path / "x.npy"
+    np.save(target, np.arange(5.0))
+    mapped = np.load(target, mmap_mode="r")
+    with pytest.raises(PermissionError, match="has open; close that or give another name"):
+        whole.write_file(target, [b"new"])
+    assert mapped[4] == 4
+    del mapped
+    whole.write_file(target, [b"new"])
+    assert target.read_bytes() == b"new"

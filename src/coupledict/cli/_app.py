@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import inspect
+import io
 import json
 import os
 import sys
@@ -183,6 +184,7 @@ def options(
 
 def main() -> None:
     """Run the command line; an error becomes one sentence and an exit code that tells its kind."""
+    _print_all_characters()
     try:
         code = app(prog_name="coupledict", standalone_mode=False)
         if code == INTERRUPTED:  # how the parser returns from Ctrl-C
@@ -193,6 +195,13 @@ def main() -> None:
         interrupted = isinstance(error, UserWarning) and str(error).startswith(INTERRUPTION)
         code = _report(StoppedError("Stopped.") if interrupted else error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_all_characters() -> None:
+    """Let names be printed, as escapes, that output cannot hold: on Windows a pipe has one of the old code pages."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _report(error: Exception) -> int:
@@ -235,7 +244,7 @@ def _explain(error: Exception) -> tuple[int, str]:
 def _for_a_shell(error: Exception) -> str:
     """Return the sentence of an error: options where it names parameters, and words where the system has numbers."""
     sentence = _one_line(error)
-    if isinstance(error, OSError) and error.errno is not None and sentence.startswith("[Errno"):
+    if isinstance(error, OSError) and error.errno is not None and sentence.startswith(("[Errno", "[WinError")):
         sentence = _system_error(error)
     for parameter, option in OPTIONS.items():
         sentence = sentence.replace(parameter, option)

@@ -198,7 +198,7 @@ class _ZarrCodes(CodeFile):
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     if is_special(path / name):
         raise ValueError(f"{name!r} is a pipe or a device")
-    text = (path / name).read_text()
+    text = (path / name).read_text("utf-8")
     check_cost(text, len(text))
     about = json.loads(text)
     if not isinstance(about, dict):
@@ -366,7 +366,7 @@ class FolderWriter(CodeWriter):
         write_part(self.temporary, number, codes)
 
     def _finish(self, about: dict[str, Any]) -> None:
-        with open(self.temporary / INDEX, "w") as file:
+        with open(self.temporary / INDEX, "w", encoding="utf-8") as file:
             json.dump(about, file)
             file.flush()
             os.fsync(file.fileno())

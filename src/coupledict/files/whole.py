@@ -6,6 +6,8 @@ import errno
 import os
 import secrets
 import stat
+import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +22,9 @@ KINDS = {
     stat.S_ISCHR: "the device",
     stat.S_ISBLK: "the device",
 }
+#: Seconds between attempts to replace a file on Windows, where that fails while anybody has the file open. Scanners and
+#: indexers open each new file for a moment; what is open for longer was opened by somebody who uses it.
+PAUSES = (0.01, 0.03, 0.1, 0.3, 0.6)
 WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -66,7 +71,7 @@ def put_in_place(temporary: Path, target: Path, *, replace: bool = True) -> None
     if replace:
         with suppress(FileNotFoundError):
             _take_over(temporary, os.stat(target))
-        os.replace(temporary, target)
+        _replace(temporary, target)
     else:
         try:
             _rename_to_new(temporary, target)
@@ -75,6 +80,24 @@ def put_in_place(temporary: Path, target: Path, *, replace: bool = True) -> None
                 f"'{target}' exists already, since a moment ago; give another name, or force=True to replace it."
             ) from None
     _sync_folder(target.parent)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Rename a file to a name that may be taken."""
+    for pause in PAUSES if sys.platform == "win32" else ():
+        with suppress(PermissionError):
+            os.replace(temporary, target)
+            return
+        time.sleep(pause)
+    try:
+        os.replace(temporary, target)
+    except PermissionError as error:
+        if sys.platform != "win32" or not target.exists():
+            raise
+        raise PermissionError(
+            f"Expected a file that may be replaced, got '{target}', which another program, or an array that is mapped"
+            " from it, has open; close that or give another name."
+        ) from error
 
 
 def _take_over(file: Path, old: os.stat_result) -> None:

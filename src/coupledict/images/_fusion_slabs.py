@@ -47,7 +47,8 @@ def fuse_slabs(
     slabs = split(len(images), size)
     fused: list[Fusion] = []
     kinds: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
-    with tempfile.TemporaryDirectory(prefix="coupledict-slabs-") as folder:
+    # If the fusion fails, its error has the files open, and Windows removes no open file: the error matters more.
+    with tempfile.TemporaryDirectory(prefix="coupledict-slabs-", ignore_cleanup_errors=True) as folder:
         files = [Path(folder) / f"{number}.npy" for number in range(len(slabs))]
         for numbers, file in zip(slabs, files, strict=True):
             slab = fuse_slab([images[number] for number in numbers], numbers[0])

@@ -108,7 +108,8 @@ def _remove(folder: Path, lock: int) -> None:
     if sys.platform == "win32":
         for entry in folder.iterdir():  # files that are open cannot be removed there; the lock comes last
             if entry.name != LOCK:
-                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # the loop below tries again
+                    shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
         os.close(lock)
     for _ in range(ATTEMPTS):
         shutil.rmtree(folder, ignore_errors=True)

@@ -79,8 +79,7 @@ class Pictures:
             if name not in self._like and name not in self._loaders:
                 return None
             self._ensure(name)
-            pixels = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
-        part = pixels[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE]
+            part = self._read_tile(name, row, column)
         if row < 0 or column < 0 or part.size == 0:
             return None
         out = io.BytesIO()
@@ -110,6 +109,11 @@ class Pictures:
 
     def _read(self, name: str) -> Picture:
         return replace(self._like[name], pixels=np.load(self._path(name), allow_pickle=False))
+
+    def _read_tile(self, name: str, row: int, column: int) -> Pixels:
+        """Return a copy of some pixels: Windows does not remove a file that is mapped."""
+        pixels = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
+        return np.array(pixels[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE])
 
     def _ensure(self, name: str) -> None:
         """Load a promised picture unless it is on disk; remove those that were looked at long ago."""
