@@ -20,7 +20,6 @@ from coupledict.files import whole, write_model
 from coupledict.images._files import Picture, write_image
 from coupledict.report import write_report
 
-
 without_pipes = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes or sockets among files")
 without_modes = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no owners and modes of this kind")
 without_links = pytest.mark.skipif(sys.platform == "win32", reason="Windows refuses to rename to a name that is taken")
