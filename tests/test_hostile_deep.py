@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import zlib
 
@@ -14,6 +13,8 @@ from deep_files import deep_png, lzw_tiff
 from test_hostile_media import unreadable
 
 from coupledict.images._files import read_image
+
+resource = pytest.importorskip("resource", reason="Windows does not tell the most memory that a process had")
 
 RNG = np.random.default_rng(0)
 

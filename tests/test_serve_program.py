@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import resource
 import signal
 import tempfile
 
@@ -18,6 +17,8 @@ from waiting import PATIENCE, wait_until
 
 from coupledict.serve import _jobs, _opening, _server
 from coupledict.serve import run as serve
+
+resource = pytest.importorskip("resource", reason="Windows has no signals that end a program in order")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
