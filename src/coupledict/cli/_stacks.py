@@ -40,13 +40,13 @@ def find_pictures(given: Sequence[Path], outputs: Iterable[Path] = ()) -> list[P
     outputs : iterable of paths
         Files that will be written: they are never sources.
     """
-    written = {os.path.realpath(path) for path in outputs}
+    written = {_true_name(path) for path in outputs}
     found: list[Path] = []
     named: list[Path] = []
     for path in given:
         is_pattern = glob_characters(path) and not path.exists()
         if not path.is_dir() and not is_pattern:
-            if os.path.realpath(path) in written:
+            if _true_name(path) in written:
                 raise MisuseError(f"Expected an output that is none of the sources, got '{path}' as both.")
             named.append(path)
             continue
@@ -54,6 +54,11 @@ def find_pictures(given: Sequence[Path], outputs: Iterable[Path] = ()) -> list[P
         named = []
         found += pattern_pictures(path, written) if is_pattern else folder_pictures(path, written)
     return _once(found + _as_given(named))
+
+
+def _true_name(path: Path) -> str:
+    """Return what two names of one file have in common; on Windows, case makes no difference."""
+    return os.path.normcase(os.path.realpath(path))
 
 
 def glob_characters(path: Path) -> bool:
@@ -102,7 +107,7 @@ def _sift(files: Iterable[Path], where: str, written: set[str]) -> list[Path]:
     pictures, odd = [], []
     for file in sorted(files, key=natural_key):
         suffix = file.suffix.lower()
-        if file.name.startswith(".") or os.path.realpath(file) in written or file.is_dir():
+        if file.name.startswith(".") or _true_name(file) in written or file.is_dir():
             continue
         if suffix in SUFFIXES and file.is_file():
             pictures.append(file)
@@ -118,7 +123,7 @@ def _once(files: list[Path]) -> list[Path]:
     """Return files without repetitions, which are said."""
     seen: dict[str, Path] = {}
     for file in files:
-        first = seen.setdefault(os.path.realpath(file), file)
+        first = seen.setdefault(_true_name(file), file)
         if first is not file:
             also = f" as '{first}'" if first != file else ""
             warnings.warn(f"Took '{file}' only once: it was given already{also}.", UserWarning, stacklevel=2)
@@ -131,8 +136,8 @@ def find_stacks(root: Path, output: Path) -> list[Path]:
         raise FileNotFoundError(f"Expected a folder with a sub-folder for each stack, found none at '{root}'.")
     from ..images._files import SUFFIXES
 
-    target = os.path.realpath(output)
-    folders = [folder for folder in _sub_folders(root) if os.path.realpath(folder) != target]
+    target = _true_name(output)
+    folders = [folder for folder in _sub_folders(root) if _true_name(folder) != target]
     stacks = []
     for folder in sorted(folders, key=natural_key):
         if any(file.suffix.lower() in SUFFIXES and not file.name.startswith(".") for file in folder.iterdir()):
