@@ -92,6 +92,10 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; once is enough."""
         self._file.close()
 
     @property
@@ -151,7 +155,7 @@ def open_source(path: str | os.PathLike[str]) -> Reader:
     try:
         check_any_rate(reader.rate, f"'{reader.path}'")
     except ValueError:
-        reader.__exit__(None, None, None)
+        reader.close()
         raise
     return reader
 

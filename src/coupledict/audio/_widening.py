@@ -222,6 +222,12 @@ class _Survey:
             yield block
 
 
+def _until_closed(reader: Reader, blocks: Iterable[Floats]) -> Iterator[Floats]:
+    """Close a file behind its last block: it may be the target as well, and Windows replaces no open file."""
+    yield from blocks
+    reader.close()
+
+
 def widen_file(
     model: Model,
     source: str | os.PathLike[str],
@@ -245,7 +251,7 @@ def widen_file(
     _warn_if_wide(known, f"'{Path(source)}'", 3)
     n_out = resampled_length(survey.n_samples, rate, output_rate(rate))
     with open_source(source) as reader:
-        blocks = check_blocks(reader.blocks())
+        blocks = _until_closed(reader, check_blocks(reader.blocks()))
         if survey.same:
             blocks = (block[:, :1] for block in blocks)
         wide = widen(model, blocks, rate, known, survey.n_samples)
