@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+
+import pytest
 import resolve
-from packaging.tags import parse_tag
-from packaging.version import Version
 
 LINUX, *_, MUSL = resolve.PLATFORMS
 
@@ -20,17 +21,36 @@ def test_the_package_without_wheels_is_read_from_what_uv_says():
     assert resolve.culprit("the network is down") == "?"
 
 
-def test_wheels_of_the_stable_abi_do_not_serve_pythons_without_a_gil(monkeypatch):
-    known = {
-        "pure": {"1.0": ["py3-none-any"]},
-        "own": {"2.0": ["cp314-cp314-manylinux_2_28_x86_64", "cp314-cp314t-manylinux_2_27_x86_64"]},
-        "stable": {"3.0": ["cp312-abi3-manylinux_2_17_x86_64"]},
-    }
-    tags = {name: {Version(one): [*map(parse_tag, some)] for one, some in each.items()} for name, each in known.items()}
-    monkeypatch.setattr(resolve, "wheels", tags.__getitem__)
+@pytest.mark.parametrize(
+    ("status", "said", "answer"), [(0, "", True), (1, "ERROR: No matching distribution found for own==2.0", False)]
+)
+def test_pip_is_asked_for_wheels_without_a_gil(monkeypatch, status, said, answer):
+    asked = []
+
+    def run(words, **_):
+        asked.append(words)
+        return subprocess.CompletedProcess(words, status, "", said)
+
+    monkeypatch.setattr(resolve.subprocess, "run", run)
+    resolve.has_wheel.cache_clear()
+    assert resolve.has_wheel(MUSL.tags, "own==2.0") is answer
+    assert asked[0][asked[0].index("--abi") + 1] == "cp314t"  # wheels of the stable ABI do not serve there
+    assert {f"--platform={tag}" for tag in MUSL.tags} < set(asked[0])
+    assert {"--dry-run", "--no-deps"} < set(asked[0])
+
+
+def test_an_index_that_does_not_answer_is_no_answer(monkeypatch):
+    failed = subprocess.CompletedProcess([], 1, "", "the network is down")
+    monkeypatch.setattr(resolve.subprocess, "run", lambda *_, **__: failed)
+    resolve.has_wheel.cache_clear()
+    with pytest.raises(SystemExit, match=r"whether own==2\.0 has a wheel: the network is down"):
+        resolve.has_wheel(LINUX.tags, "own==2.0")
+
+
+def test_the_first_package_without_a_wheel_is_named(monkeypatch):
+    monkeypatch.setattr(resolve, "has_wheel", lambda tags, pin: pin != "stable==3.0")
     assert resolve.without_gil(LINUX, "pure==1.0\nown==2\n") == ""
-    assert resolve.without_gil(LINUX, "pure==1.0\nstable==3.0\n") == "stable"
-    assert resolve.without_gil(MUSL, "pure==1.0\nown==2.0\n") == "own"
+    assert resolve.without_gil(LINUX, "pure==1.0\nstable==3.0\nown==2.0\n") == "stable"
 
 
 def test_a_cell_tells_which_extras_are_kept_back_by_what(monkeypatch):

@@ -1,9 +1,8 @@
 """Which platforms, Pythons and extras install from wheels alone, so that nobody needs a compiler.
 
 uv resolves the newest versions for another platform and Python than this one, sources forbidden. For Pythons without a
-GIL, which uv cannot name, the index is asked whether each package of that answer has a wheel. The package itself is
-left out: its own wheels are in .github/workflows/release.yml. `make resolve` prints the table; it needs an index and
-some minutes.
+GIL, which uv cannot name, pip is asked whether each package of that answer has a wheel. The package itself is left out:
+its own wheels are in .github/workflows/release.yml. `make resolve` prints the table; it needs an index and minutes.
 
     python tools/resolve.py
 """
@@ -18,14 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from urllib.request import Request, urlopen
-
-from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
-INDEX = "https://pypi.org/simple"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
 
 
@@ -83,28 +76,21 @@ def compiled(platform: Platform, python: str, extra: str) -> tuple[str, str]:
 
 
 @cache
-def wheels(package: str) -> dict[Version, list[frozenset[Tag]]]:
-    """Return version -> tags of each wheel of a package, as the index lists them."""
-    with urlopen(Request(f"{INDEX}/{package}/", headers={"Accept": "text/html"}), timeout=60) as answer:
-        names = re.findall(r">\s*([\w.+!-]+\.whl)\s*<", answer.read().decode())
-    found: dict[Version, list[frozenset[Tag]]] = {}
-    for name in names:
-        try:
-            _, version, _, tags = parse_wheel_filename(name)
-        except InvalidWheelFilename:  # of old times
-            continue
-        found.setdefault(version, []).append(tags)
-    return found
+def has_wheel(tags: tuple[str, ...], pin: str) -> bool:
+    """Return whether a version of a package has a wheel for Python 3.14 without a GIL; nothing is installed."""
+    words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--dry-run", "--no-deps"]
+    words += ["--ignore-installed", "--target", "nowhere", "--only-binary", ":all:", "--implementation", "cp"]
+    words += ["--python-version", "3.14", "--abi", "cp314t", *(f"--platform={tag}" for tag in tags), pin]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode and "No matching distribution" not in done.stderr:
+        sys.exit(f"make resolve: pip did not tell whether {pin} has a wheel: {done.stderr.strip()}")
+    return done.returncode == 0
 
 
 def without_gil(platform: Platform, pins: str) -> str:
     """Return the first package of `pins` that has no wheel for Python 3.14 without a GIL, or nothing."""
-    allowed = {*cpython_tags((3, 14), ["cp314t"], platform.tags), *compatible_tags((3, 14), "cp314", platform.tags)}
-    for line in pins.split():
-        package, _, version = line.partition("==")
-        if not any(tags & allowed for tags in wheels(package).get(Version(version), [])):
-            return package
-    return ""
+    lacking = (pin for pin in pins.split() if not has_wheel(platform.tags, pin))
+    return next(lacking, "").partition("==")[0]
 
 
 def missing(platform: Platform, python: str, extra: str) -> str:

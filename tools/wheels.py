@@ -143,7 +143,7 @@ def compiler(platform: Platform) -> Path | str:
     return script
 
 
-# What the object below calls and libstdc++ keeps to itself, as libstdc++ has it.
+# What the object below calls and libstdc++ keeps to itself. A handler that throws would end the process as well.
 TERMINATE = """
 #include <cstdlib>
 #include <exception>
@@ -160,8 +160,8 @@ def nonshared(platform: Platform) -> str:
     """Return the words that link what a wheel of a new GCC needs beside the old libstdc++ of manylinux_2_28.
 
     Since GCC 11 two members of std::exception_ptr are called by name (CXXABI_1.3.13); before, they were inside of the
-    library. The object that has them is linked into the module, hidden, as Red Hat's toolsets do with what is new in
-    their libstdc++. Nothing else that the module needs is newer than GCC 8 and glibc 2.28: auditwheel would refuse it.
+    library. The object that has them is linked into the module, hidden. Nothing else that the module needs is newer
+    than GCC 8 and glibc 2.28: auditwheel would refuse it.
     """
     program = compiler(platform)
     folder = WORK / f"nonshared-{platform.machine}"
