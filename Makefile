@@ -7,8 +7,8 @@ BUILD_TOOLS := scikit-build-core nanobind cmake ninja
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
 .PHONY: help demo test docs hooks clean lint format foreign lowest core tensors sanitize sanitize-address sanitize-thread \
-	torture freethreaded arm windows plain clang compilers mac bench bench-learning bench-large bench-images bench-recognition \
-	bench-missing bench-nonnegative bench-scaling package wheels conda resolve audit lock
+	torture freethreaded arm windows plain clang compilers mac bench bench-learning bench-large bench-images \
+	bench-recognition bench-missing bench-nonnegative bench-scaling package wheels conda resolve audit lock
 
 define HELP
 The first hour
