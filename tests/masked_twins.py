@@ -6,13 +6,15 @@ NaN is a missing entry. This is the oracle of the masked kernels, and the compar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import twins
 from compare import Problem, assert_codes_match, fault_of_code
 
-from coupledict.coding.rule import Pursuit
+if TYPE_CHECKING:  # tests/kernels_alone.py runs without the package
+    from coupledict.coding.rule import Pursuit
 
 LEAST_KNOWN = 1e-10  # of the squared norms of unit atoms, cut down: at most this share of the largest is no atom
 

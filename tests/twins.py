@@ -8,12 +8,13 @@ stops where a kernel of that number type does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from coupledict.coding.rule import Pursuit
+if TYPE_CHECKING:  # tests/kernels_alone.py runs without the package
+    from coupledict.coding.rule import Pursuit
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
