@@ -57,11 +57,26 @@ def test_a_command_that_fails_ends_the_run_with_what_it_said(capfd):
     assert "reason" in capfd.readouterr().err
 
 
+def test_the_compiler_for_musl_changes_with_its_version_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(wheels, "WORK", tmp_path)
+    monkeypatch.setattr(wheels.importlib.metadata, "version", lambda name: "1.0")
+    script = wheels.compiler(wheels.Platform("musllinux_1_2", "aarch64"))
+    assert "-target aarch64-linux-musl" in script.read_text()
+    os.utime(script, (1, 1))
+    assert wheels.compiler(wheels.Platform("musllinux_1_2", "aarch64")) == script
+    assert script.stat().st_mtime == 1
+    monkeypatch.setattr(wheels.importlib.metadata, "version", lambda name: "2.0")
+    wheels.compiler(wheels.Platform("musllinux_1_2", "aarch64"))
+    assert script.stat().st_mtime > 1
+    assert os.access(script, os.X_OK)
+
+
 def test_the_release_builds_what_is_proved():
     images = {key.removesuffix("-image"): image for key, image in TABLE["linux"].items() if key.endswith("-image")}
     assert {f"{image}_{key.partition('-')[2]}" for key, image in images.items()} == {
         platform.tag for platform in wheels.PLATFORMS
     }
+    assert {platform.tag for platform in wheels.PLATFORMS} > wheels.NOT_BY_DEFAULT
     for version in ("cp311", "cp312", "cp313", "cp314", "cp314t"):
         assert any(fnmatch(f"{version}-manylinux_x86_64", pattern) for pattern in TABLE["build"]), version
     assert "{abi3_wheel}" in TABLE["audit-command"]
