@@ -52,7 +52,7 @@ Releasing
   make conda              build and test the conda package by its recipe, with stand-ins for conda-forge; needs Linux
   make resolve            which platforms, Pythons and extras install from wheels alone; needs an index
   make audit              look for known vulnerabilities in what is pinned and in lower bounds
-  make wheels             wheels for manylinux and musllinux on x86-64 and ARM, checked and used; needs Debian
+  make wheels             wheels for manylinux on x86-64 and ARM, musllinux on x86-64, checked and used; needs Debian
   make lock               pin the newest versions of all development dependencies (constraints.txt)
 endef
 

