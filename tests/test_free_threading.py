@@ -26,6 +26,7 @@ from coupledict.coding.making import make_coder
 from coupledict.coding.prepared import PreparedCoder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
+from coupledict.estimators.keeping import keep_fitted
 from coupledict.foundation.quiet import without_warnings
 from coupledict.kernels import _native
 from coupledict.parallel import ordered
@@ -157,6 +158,47 @@ def test_tasks_with_one_model_each(data):
     ]
     expected = [job() for job in jobs]
     assert together(*jobs * 3) == expected * 3
+
+
+def test_fitted_attributes_change_in_one_step():
+    class Estimator:
+        pass
+
+    estimator, n_steps = Estimator(), 20_000
+    keep_fitted(estimator, dict.fromkeys("abcd", 0))
+
+    def change():
+        for step in range(1, n_steps):
+            keep_fitted(estimator, dict.fromkeys("abcd", step))
+
+    def look():
+        while True:
+            found = vars(estimator).copy()
+            assert list(found) == list("abcd")
+            assert len(set(found.values())) == 1, found
+            if found["d"] == n_steps - 1:
+                return True
+
+    assert together(change, look, look) == [None, True, True]
+
+
+def test_fitted_attributes_come_and_go():
+    class Estimator:
+        c = "of the class"
+
+    estimator = Estimator()
+    estimator.alpha = 0.1
+    for given, expected in [
+        ({"a": 1, "c": None}, {"alpha": 0.1, "a": 1}),  # one comes, and one was never there
+        ({"a": 2, "c": None}, {"alpha": 0.1, "a": 2}),
+        ({"a": 3, "c": 4}, {"alpha": 0.1, "a": 3, "c": 4}),
+        ({"a": None, "c": 5}, {"alpha": 0.1, "c": 5}),  # one goes, the other changes
+        ({"a": 6, "c": None}, {"alpha": 0.1, "a": 6}),  # as many as before, of other names
+        ({}, {"alpha": 0.1, "a": 6}),
+    ]:
+        keep_fitted(estimator, given)
+        assert vars(estimator) == expected
+    assert estimator.c == "of the class"
 
 
 # Several fits

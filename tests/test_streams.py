@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -94,7 +95,8 @@ def test_memory_does_not_grow(rng, kind, monkeypatch):
         learn(learner, batches)
     tracemalloc.start()
     try:
-        learn(learner, batches)
+        for _ in range(5):  # so that the records which are there before count as well
+            learn(learner, batches)
         gc.collect()  # Python keeps small objects that were freed, up to thousands of them
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
@@ -107,7 +109,20 @@ def test_memory_does_not_grow(rng, kind, monkeypatch):
     assert after - before < 30_000, "a batch has 720 bytes, its record as many"
     assert peak - before < 400_000
     assert len(learner.history_) == 50
-    assert learner.n_iter_ == 10 * (12 + 1 + 100)
+    assert learner.n_iter_ == 10 * (12 + 5 + 100)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_frees_what_the_one_before_has_left(batches, kind):
+    """At once: neither a collection nor the next hundred batches are waited for, as atoms may be large."""
+    learner = learn(fresh(kind), batches[:2])
+    gc.disable()
+    try:
+        seen = [weakref.ref(learn(learner, [batch])._running) for batch in batches * 3]
+        assert [ref() for ref in seen[:-1]] == [None] * (len(seen) - 1)
+        assert seen[-1]() is learner._running
+    finally:
+        gc.enable()
 
 
 def test_the_history_keeps_the_last_batches(rng):

@@ -10,6 +10,17 @@ def keep_fitted(estimator: Any, attributes: Mapping[str, Any]) -> None:
     """Set attributes of an estimator in one step, so that an interrupt leaves either all new ones or all old ones.
 
     None removes an attribute that an earlier fit may have set.
+
+    Where names come or go, the step is another dictionary for the estimator; else its own gets other values. A Python
+    without a GIL frees dictionaries that were replaced a hundred or more at a time, each with all that it holds: were
+    one replaced for every batch, a stream would keep the atoms of its last 250 batches.
     """
-    kept = {name: value for name, value in vars(estimator).items() if name not in attributes}
-    estimator.__dict__ = kept | {name: value for name, value in attributes.items() if value is not None}
+    attributes_before = vars(estimator)
+    new = {name: value for name, value in attributes.items() if value is not None}
+    if attributes_before.keys() & attributes.keys() == new.keys():
+        old = list(attributes_before.values())  # they are freed behind the step: nothing else may run within it
+        attributes_before.update(new)
+        del old
+    else:
+        kept = {name: value for name, value in attributes_before.items() if name not in attributes}
+        estimator.__dict__ = kept | new
