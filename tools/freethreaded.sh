@@ -111,6 +111,6 @@ echo "$(wc -l <"$here/digests-free.tsv") results have the same bits."
 "$here/free/bin/python" -m pip install --quiet -c constraints.txt \
   pytest pytest-timeout pytest-xdist hypothesis psutil pandas
 "$here/free/bin/python" -m pip install --quiet --only-binary :all: --pre safetensors
-# What the digests have compared with an ordinary Python, which has all tests, is not tested against oracles again here.
+# Threads, streams, kernels, learning and files; all tests run on ordinary Pythons, with which the digests agree.
 "$here/free/bin/python" -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(printf 'tests/test_%s.py ' \
   free_threading streams kernels levels passes processes sparse_encode learner online model_io)
