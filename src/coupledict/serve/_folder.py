@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PREFIX, LOCK = "coupledict-serve-", "lock"
@@ -68,7 +68,9 @@ def _make(parent: Path) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
             lock = _open(folder, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError) as error:
+            if isinstance(error, PermissionError) and sys.platform != "win32":
+                raise  # Windows says this of a folder that is being removed
             continue  # another server took it for one that was left
         if _hold(lock) and _is_there(folder, lock):
             return folder, lock
@@ -106,15 +108,56 @@ def _hold(lock: int) -> bool:
 def _remove(folder: Path, lock: int) -> None:
     """Remove a folder whose lock is held, and give the lock up."""
     if sys.platform == "win32":
-        for entry in folder.iterdir():  # files that are open cannot be removed there; the lock comes last
-            if entry.name != LOCK:
-                with contextlib.suppress(OSError):  # the loop below tries again
-                    shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+        _remove_lock_last(folder, lock)
+    else:
+        _attempt(lambda: _remove_all(folder))
         os.close(lock)
+
+
+def _remove_all(folder: Path) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+def _remove_lock_last(folder: Path, lock: int) -> None:
+    """Remove a folder on Windows, where files that are open cannot be removed.
+
+    Once the lock is given up, the run that made the folder may take it: if it was about to, it has the file of the lock
+    open, which therefore stays. Nothing else is touched from then on.
+    """
+    empty = _attempt(lambda: _keep_only_lock(folder))
+    os.close(lock)
+    if empty:  # otherwise the next run finds the lock, and tries again
+        _attempt(lambda: _unlink_and_leave(folder))
+
+
+def _keep_only_lock(folder: Path) -> bool:
+    for entry in folder.iterdir():
+        if entry.name == LOCK:
+            continue
+        with contextlib.suppress(OSError):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink()
+    return [entry.name for entry in folder.iterdir()] == [LOCK]
+
+
+def _unlink_and_leave(folder: Path) -> bool:
+    try:
+        (folder / LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+    except FileNotFoundError:
+        return True  # another server removed it
+    except OSError:
+        return False
+    return True
+
+
+def _attempt(work: Callable[[], bool]) -> bool:
+    """Do work until it succeeds; tell whether it did. Threads that were not waited for may write into the folder."""
     for _ in range(ATTEMPTS):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            break
-        time.sleep(PAUSE)  # work that was not waited for writes into it
-    if sys.platform != "win32":
-        os.close(lock)
+        if work():
+            return True
+        time.sleep(PAUSE)
+    return False
