@@ -96,7 +96,7 @@ def test_a_file_of_codes_is_a_sequence(tmp_path, learner, chunks, name):
     for number in (4, -5):
         with pytest.raises(IndexError, match=f"Expected the number of one of 4 parts, got {number}"):
             codes[number]
-    assert repr(codes) == f"CodeFile('{tmp_path / name}', shape=(120, 12), nnz={codes.nnz}, parts=4)"
+    assert repr(codes) == f"CodeFile({str(tmp_path / name)!r}, shape=(120, 12), nnz={codes.nnz}, parts=4)"
 
 
 @both_formats

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from pathlib import Path
 
 import pytest
 
-from coupledict.foundation.text import printable
+from coupledict.foundation.text import printable, quoted
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,19 @@ from coupledict.foundation.text import printable
 )
 def test_what_steers_a_terminal_is_written_as_an_escape(text, told):
     assert printable(text) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (Path("a model.safetensors"), "'a model.safetensors'"),
+        (r"C:\models\new.safetensors", r"'C:\models\new.safetensors'"),
+        ("a\nb\x1b[2J", r"'a\nb\x1b[2J'"),
+        (b"bytes", "'bytes'"),
+    ],
+)
+def test_a_path_is_quoted_with_its_backslashes_as_they_are_and_on_one_line(path, told):
+    assert quoted(path) == told
 
 
 def test_no_character_that_is_left_steers_a_terminal():

@@ -42,6 +42,7 @@ from ..data.pieces import mix_drawn, plan_draw, spread
 from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
 from ..foundation.arrays import Array, Floats, common_dtype
 from ..foundation.missing import declared_missing
+from ..foundation.text import quoted
 from ..foundation.views import check_view
 from ..parallel.jobs import Threads
 from ._graph import Block, Graph, Key, Ready, block_task, list_graph, needed_tasks, plan_readings, sum_graph
@@ -322,7 +323,7 @@ class DaskData(Data):
         """Write the codes to a folder that all workers share; a worker writes one part per chunk, even an empty one."""
         if Path(out).suffix == ".zarr":
             raise ValueError(
-                f"Expected a folder for the codes, got {os.fspath(out)!r}: workers write parts side by side, and a Zarr"
+                f"Expected a folder for the codes, got {quoted(out)}: workers write parts side by side, and a Zarr"
                 " group of codes is written from front to back. Give a name that does not end in '.zarr'."
             )
         with FolderWriter(out, recipe.n_atoms, recipe.dtype) as writer:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..files.models import JSON, ModelFileError, contradiction
 from ..files.state import CONTRADICTIONS, ModelState
 from ..foundation.arrays import Array
-from ..foundation.text import printable
+from ..foundation.text import printable, quoted
 from ..foundation.views import ViewArrays
 
 Saved = TypeVar("Saved", bound="SavedMixin")
@@ -72,7 +72,7 @@ class SavedMixin:
         state = ModelState.read(path)
         if state.estimator not in (cls.__name__, *cls._also_loads):
             raise ModelFileError(
-                f"Expected {os.fspath(path)!r} to hold a {cls.__name__}, got a {printable(state.estimator[:100])}."
+                f"Expected {quoted(path)} to hold a {cls.__name__}, got a {printable(state.estimator[:100])}."
                 " coupledict.load opens models of all kinds."
             )
         return restore(cls, state, path)

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.text import quoted
 from .tensors import DTYPES, OtherDtypeError, read_tensors
 from .whole import write_file
 
@@ -144,7 +145,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
 
 def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], str]:
     """Return the tensors and metadata, as :func:`read_model` does, and the format version of the file."""
-    name = repr(os.fspath(path))
+    name = quoted(path)
     if is_special(path):  # open() raises for a folder
         _damaged(name, "a pipe or a device")
     with open(path, "rb") as file:
@@ -270,7 +271,7 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
 
 def _read_header(file: BinaryIO, path: str | os.PathLike[str]) -> tuple[int, dict[str, Any]]:
     """Return the size of a file and its header; refuse one that is too long or too costly before parsing it."""
-    name = repr(os.fspath(path))
+    name = quoted(path)
     beginning = file.read(LENGTH_BYTES)
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(beginning, "little")
@@ -355,4 +356,4 @@ def contradiction(path: str | os.PathLike[str], what: str, error: Exception) -> 
         reason = reason.replace("Expected ", "expected ", 1) if reason.startswith("Expected ") else reason
     if len(reason) > LONGEST_REASON:
         reason = f"{reason[:LONGEST_REASON]}..."
-    return ModelFileError(f"Expected {os.fspath(path)!r} to hold {what}, but {reason}.")
+    return ModelFileError(f"Expected {quoted(path)} to hold {what}, but {reason}.")

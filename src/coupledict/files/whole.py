@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from ..foundation.text import quoted
+
 #: What file systems without hard links answer.
 WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 KINDS = {
@@ -41,7 +43,7 @@ def new_file(path: str | os.PathLike[str], *, replace: bool = True) -> Iterator[
     check_replaceable(path)
     target = Path(os.path.realpath(path))  # a symbolic link is kept; its target is replaced
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} to exist, got no such folder. Make it.")
+        raise FileNotFoundError(f"Expected the folder {quoted(target.parent)} to exist, got no such folder. Make it.")
     temporary = target.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
     try:
         with open(temporary, "xb+", opener=_private if target.exists() else None) as file:

@@ -33,6 +33,11 @@ def printable(text: object) -> str:
     return "".join(_escaped(sign) if unicodedata.category(sign) in STEERING else sign for sign in told)
 
 
+def quoted(path: str | bytes | os.PathLike[str]) -> str:
+    """Return a path between quotes, for a sentence: as ``repr`` does, but with each backslash of Windows only once."""
+    return f"'{printable(os.fsdecode(path))}'"
+
+
 def takes_escapes(stream: IO[str]) -> bool:
     """Tell whether a stream is a terminal that may be sent escape codes: none are wanted with NO_COLOR."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -22,6 +22,7 @@ from ..files.whole import check_replaceable
 from ..foundation.arrays import Floats
 from ..foundation.checks import check_count
 from ..foundation.progress import Record
+from ..foundation.text import quoted
 from .atoms import in_view_order
 from .fitted import FittedDictionaries
 from .loop import Loop, Position
@@ -74,18 +75,18 @@ class SavedFit:
         widths = [array.shape[1] for array in self.atoms]
         if (data.n_samples, data.widths, str(data.dtype)) != (self.n_samples, widths, self.dtype):
             raise ValueError(
-                f"Expected the samples that {self.name!r} was made with, {self.n_samples} of {widths} {self.dtype}"
+                f"Expected the samples that {self.name} was made with, {self.n_samples} of {widths} {self.dtype}"
                 f" features, got {data.n_samples} of {data.widths} {data.dtype} features."
             )
         names = None if data.view_names is None else list(data.view_names)
         if self.view_names is not None and names is not None and names != self.view_names:
             raise ValueError(
-                f"Expected views named {self.view_names}, in this order, as {self.name!r} was made with, got {names}."
+                f"Expected views named {self.view_names}, in this order, as {self.name} was made with, got {names}."
             )
         order = self.position.order
         if order is not None and order.n_samples != (places := data.order(np.random.default_rng(0)).n_samples):
             raise ValueError(
-                f"Expected the samples cut into chunks as when {self.name!r} was made, {order.n_samples} parts to take"
+                f"Expected the samples cut into chunks as when {self.name} was made, {order.n_samples} parts to take"
                 f" them by, got {places}."
             )
 
@@ -120,7 +121,9 @@ class Checkpoint:
         target = Path(os.path.realpath(path))
         self._replace = target.exists()  # what another program makes meanwhile is not replaced
         if not target.parent.is_dir():  # raised now, not after the first iteration
-            raise FileNotFoundError(f"Expected the folder {str(target.parent)!r} for the checkpoint to exist. Make it.")
+            raise FileNotFoundError(
+                f"Expected the folder {quoted(target.parent)} for the checkpoint to exist. Make it."
+            )
         check_replaceable(path)
 
     def write(self, loop: Loop, rng: np.random.Generator, *, last: bool = False) -> None:
@@ -160,16 +163,16 @@ class Checkpoint:
 
 def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: dict[str, Any]) -> SavedFit:
     """Return the saved fit; raise unless it is of this estimator with these parameters."""
-    name = os.fspath(path)
+    name = quoted(path)
     state = ModelState.read(path)
     if "checkpoint" not in state.facts:
-        raise ModelFileError(f"Expected {name!r} to be a checkpoint of a fit, got a model without one.")
+        raise ModelFileError(f"Expected {name} to be a checkpoint of a fit, got a model without one.")
     try:
-        saved = _rebuild(state, str(name))
+        saved = _rebuild(state, name)
     except CONTRADICTIONS as error:
         raise contradiction(path, "a complete checkpoint", error) from error
     if state.estimator != estimator:
-        raise ValueError(f"Expected {name!r} to be a checkpoint of a {estimator}, got one of a {state.estimator}.")
+        raise ValueError(f"Expected {name} to be a checkpoint of a {estimator}, got one of a {state.estimator}.")
     other = "something else"  # stands for what is not data, like a callable: neither dict has it
     then = LATER_PARAMETERS | state.parameters
     differing = [
@@ -178,7 +181,7 @@ def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: di
         if key not in FREE_PARAMETERS and then.get(key, other) != parameters.get(key, other)
     ]
     if differing:
-        raise ValueError(f"Expected the parameters that {name!r} was made with; {', '.join(differing)} differ.")
+        raise ValueError(f"Expected the parameters that {name} was made with; {', '.join(differing)} differ.")
     return saved
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ..foundation.text import quoted
 from ._html import Html, element, join, scrolling
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -36,7 +37,7 @@ def _read(path: Path) -> tuple[bytes, int, int]:
     """Return a picture with its width and height, so that the page does not jump when it appears."""
     picture = path.read_bytes()
     if not picture.startswith(SIGNATURE) or len(picture) < 24:
-        raise ValueError(f"Expected {str(path)!r} to be a PNG file, got something else.")
+        raise ValueError(f"Expected {quoted(path)} to be a PNG file, got something else.")
     return picture, int.from_bytes(picture[16:20], "big"), int.from_bytes(picture[20:24], "big")
 
 
