@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import json
 import os
 import pickle
+import re
 import stat
+import sys
 import warnings
 
 import numpy as np
@@ -161,9 +164,13 @@ def test_anyone_with_safetensors_can_open_it(path, tensors):
 # Writing
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float16, np.longdouble, np.int32, np.uint64, np.bool_, complex, object, ">f8", "U3"]
+LONG = pytest.param(
+    np.longdouble,
+    marks=pytest.mark.skipif(np.dtype(np.longdouble) == np.float64, reason="longdouble is float64 on this system"),
 )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, LONG, np.int32, np.uint64, np.bool_, complex, object, ">f8", "U3"])
 def test_other_dtypes_are_refused(path, dtype):
     with pytest.raises(TypeError, match=r"Expected tensors\['x'\] to be of dtype float32, float64 or int64, got"):
         write_model(path, {"x": np.zeros(2, dtype)}, {})
@@ -276,6 +283,7 @@ def test_writing_replaces(path, tensors):
     assert metadata == METADATA
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes of this kind")
 def test_permissions_are_those_of_any_new_file_or_of_the_old_one(path, tmp_path):
     plain = tmp_path / "plain"
     plain.touch()
@@ -286,6 +294,7 @@ def test_permissions_are_those_of_any_new_file_or_of_the_old_one(path, tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="only administrators make symbolic links on Windows")
 def test_a_link_stays_a_link(path, tmp_path, tensors):
     link = tmp_path / "link"
     link.symlink_to(path)
@@ -305,7 +314,7 @@ def test_a_missing_folder_is_named(tmp_path):
 def test_missing_file_and_folder(path):
     with pytest.raises(FileNotFoundError):
         read_model(path)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(IsADirectoryError, match=re.escape(os.strerror(errno.EISDIR))):
         read_model(path.parent)
 
 

@@ -7,6 +7,7 @@ atom would go unnoticed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -146,8 +147,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
 def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], str]:
     """Return the tensors and metadata, as :func:`read_model` does, and the format version of the file."""
     name = quoted(path)
-    if is_special(path):  # open() raises for a folder
+    if is_special(path):
         _damaged(name, "a pipe or a device")
+    if os.path.isdir(path):  # Windows would say that the permission is denied
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     with open(path, "rb") as file:
         size, header = _read_header(file, path)
         marks = _take_marks(header, name)
