@@ -103,7 +103,7 @@ for line in project["dependencies"] + extras:
     if not line.startswith("coupledict"): print(line)' >"$windows/requirements.txt"
   $pip install --quiet --target "$site" -c constraints.txt -r "$windows/requirements.txt" \
     --platform win_amd64 --python-version $version --only-binary :all: --no-compile \
-    pytest pytest-timeout hypothesis psutil packaging pandas colorama
+    pytest pytest-timeout hypothesis psutil packaging pandas safetensors colorama
   find "$site" '(' -name '*.pyd' -o -name '*.dll' ')' -exec \
     sed -i 's/api-ms-win-crt-math-l1-1-0[.]dll/own-ms-win-crt-math-l1-1-0.dll/' '{}' +
   "$tools/python" -m compileall -q -x /tests/ "$home/Lib" >/dev/null || true  # some files are there to be wrong
