@@ -342,9 +342,13 @@ def test_a_few_lost_bytes_do_not_come_as_zeros(rng, tmp_path, monkeypatch, by_sy
 def test_windows_does_not_truncate_a_mapped_file(rng, tmp_path):
     path = tmp_path / "X.npy"
     X = mapped_array(path, rng.standard_normal((50, 4)))
-    with pytest.raises(OSError, match=r"X\.npy"):
+    try:
         os.truncate(path, 200)
-    np.testing.assert_array_equal(in_memory(X), np.load(path))
+    except OSError:
+        np.testing.assert_array_equal(in_memory(X), np.load(path))
+    else:  # Wine does it
+        with pytest.raises(OSError, match="it was truncated"):
+            in_memory(X)
 
 
 RACE = """
