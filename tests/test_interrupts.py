@@ -46,6 +46,7 @@ class Interrupt:
 
     def __enter__(self):
         self._before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 tells of opcodes only if a frame asked before settrace
         sys.settrace(self._enter_frame)
         return self
 
