@@ -111,7 +111,7 @@ $(LOWEST)/.needs: pyproject.toml constraints.txt tools/lowest.py
 	@$(LOWEST_PIP) -c constraints.txt packaging
 	$(LOWEST)/bin/python tools/lowest.py $(LOWEST)
 	@$(LOWEST_PIP) -r $(LOWEST)/lowest.txt -c $(LOWEST)/others.txt cmake ninja pytest pytest-timeout pytest-xdist \
-		hypothesis playwright psutil pandas polars h5py
+		hypothesis playwright psutil pandas polars h5py safetensors
 	@touch $@
 
 $(LOWEST)/.built: $(LOWEST)/.needs $(SOURCES)
