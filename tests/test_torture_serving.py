@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 import clients
+import extras
 import pytest
 
+# The server is a program of its own, which says what it lacks in a sentence.
+extras.need("PIL", "starlette", "uvicorn", "python_multipart", "anyio", "h11")
 TORTURE = Path(clients.__file__).parent
 
 
