@@ -5,6 +5,7 @@ import os
 import pickle
 import re
 
+import extras
 import numpy as np
 import pytest
 from command import call, refused
@@ -70,9 +71,15 @@ UNREADABLE = {
     "widen, folder of no speech": ["widen", "garbage.wav", "--train", "folder", "-o", "f.wav"],
 }
 
+#: What a command looks for before it reads; without it, it says so.
+READERS = {**dict.fromkeys(("fuse", "upscale", "fill", "stain"), "PIL"), "widen": "soundfile"}
+
 
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_what_cannot_be_read_is_a_sentence_of_our_own_and_exits_with_1(folder, case):
+    command = UNREADABLE[case][0]
+    if command in READERS:
+        extras.need(READERS[command])
     before = sorted(os.listdir())
     sentence = refused(call(*UNREADABLE[case]), code=1)
     assert not OURS.search(sentence), sentence

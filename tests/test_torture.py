@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
+import extras
 import fuzz_coding
 import fuzz_learning
 import kills
@@ -225,6 +226,7 @@ def in_a_process(program):
 
 
 def test_many_calls_leave_nothing_behind():
+    extras.need("cv2")
     done = in_a_process("import endurance, json; print(json.dumps(endurance.run(60, 0)))")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["codings"] == 3000
@@ -242,12 +244,14 @@ endurance.run(40, 0)
 
 
 def test_what_is_left_behind_is_noticed():
+    extras.need("cv2")
     done = in_a_process(LEAK)
     assert done.returncode == 1
     assert "AssertionError: memory grew" in done.stderr
 
 
 def test_interrupts_at_random_moments():
+    extras.need("cv2")
     # How soon is for `make torture`, on a machine that does nothing else.
     heard_in_the_end = "interrupts.PROMISED_SECONDS = interrupts.PATIENCE_SECONDS"
     done = in_a_process(f"import interrupts, json; {heard_in_the_end}; print(json.dumps(interrupts.run(27, 1)))")
