@@ -107,12 +107,14 @@ class _Crew(Generic[Task, Result]):
         here = _native.current_cpu()
         elsewhere = set[int]() if here < 0 else os.sched_getaffinity(0) - {here}
         for _ in range(n_helpers):
-            self._n_helpers += 1
+            # With the caller's context, a task means the same in either thread: NumPy's handling of errors is part of
+            # it, and without a GIL so are the filters of warnings.
+            within = contextvars.copy_context().run
+            self._n_helpers += 1  # no call between this and the start: an interrupt could come in and leave it too large
             try:
                 # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
-                # on the new thread's processor. With the caller's context, a task means the same in either thread:
-                # NumPy's handling of errors is part of it, and without a GIL so are the filters of warnings.
-                _thread.start_new_thread(contextvars.copy_context().run, (self._help, elsewhere))
+                # on the new thread's processor.
+                _thread.start_new_thread(within, (self._help, elsewhere))
             except RuntimeError:  # the system has no thread left
                 self._n_helpers -= 1
                 raise
