@@ -60,21 +60,21 @@ make_python() {
   rm -r "$windows/panda3d"* "$home/DLLs/_wmi.pyd"  # Wine ends a program that asks WMI; Python can do without
   cp -r "$("$python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" "$home/Lib"
   rm -rf "$home"/Lib/{site-packages,lib-dynload,config-*,test,idlelib,tkinter,turtledemo}
-  "$tools/python" tools/windows_exports.py "$home/$dll.dll" /usr/lib/x86_64-linux-gnu/wine/x86_64-windows/ucrtbase.dll \
+  "$tools/python" tools/windows/exports.py "$home/$dll.dll" /usr/lib/x86_64-linux-gnu/wine/x86_64-windows/ucrtbase.dll \
     "$windows/lib"
   local gcc="$mingw-gcc-posix -O2 -s" lib=$windows/lib
   $mingw-dlltool -d "$lib/python3.def" -l "$lib/python3.lib"
   $mingw-dlltool -d "$lib/python.def" -l "$lib/$dll.lib"
-  $gcc -municode tools/windows_python.c "$lib/$dll.lib" -o "$home/python.exe"
+  $gcc -municode tools/windows/python.c "$lib/$dll.lib" -o "$home/python.exe"
   echo | $gcc -shared -nostdlib -Wl,--entry=0 -x c - -x none "$lib/forward.def" -o "$home/python3.dll"
-  $gcc -shared -static tools/windows_complex.c "$lib/complex.def" -o "$home/own-ms-win-crt-math-l1-1-0.dll"
-  $gcc -shared -static tools/windows_random.c -ladvapi32 -o "$home/bcryptprimitives.dll"
+  $gcc -shared -static tools/windows/complex.c "$lib/complex.def" -o "$home/own-ms-win-crt-math-l1-1-0.dll"
+  $gcc -shared -static tools/windows/random.c -ladvapi32 -o "$home/bcryptprimitives.dll"
   mkdir -p "$windows/include"
   cp -r "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/." "$windows/include"
-  cp tools/windows_pyconfig.h "$windows/include/pyconfig.h"
+  cp tools/windows/pyconfig.h "$windows/include/pyconfig.h"
   touch "$home/done"
 }
-[ -e "$home/done" ] && [ ! "$home/done" -ot tools/windows_exports.py ] || make_python
+[ -e "$home/done" ] && [ ! "$home/done" -ot tools/windows/exports.py ] || make_python
 cat >"$windows/python" <<EOF
 #!/bin/sh
 # Wine cannot give a file to Python as its standard output: send it through a pipe. BLAS has one thread.
