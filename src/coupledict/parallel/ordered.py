@@ -110,7 +110,7 @@ class _Crew(Generic[Task, Result]):
             # With the caller's context, a task means the same in either thread: NumPy's handling of errors is part of
             # it, and without a GIL so are the filters of warnings.
             within = contextvars.copy_context().run
-            self._n_helpers += 1  # no call between this and the start: an interrupt could come in and leave it too large
+            self._n_helpers += 1  # no call between this and the start: an interrupt there would leave it too large
             try:
                 # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
                 # on the new thread's processor.
