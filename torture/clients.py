@@ -39,6 +39,7 @@ MOST_MEGABYTES, MOST_THREADS, MOST_FILES = 128, 48, 300  # that the process may 
 KEPT_FILES = 16  # more files than at the beginning that may be open when all clients are gone
 BOUNDARY = "boundary"
 CAUGHT = [signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGINT]
+SECOND_TRY_SECONDS = 10  # after which a server that starts is sent a signal again
 RESET = b"\1\0\0\0\0\0\0\0"  # SO_LINGER: leave without a farewell
 
 
@@ -63,9 +64,17 @@ class Server:
         assert found, f"the server told no address: {self.said()}"
         self.port, self.token = int(found[1]), found[2]
 
-    def end(self, number: int) -> int:
-        """Send a signal; return how the process ended."""
+    def end(self, number: int, *, early: bool = False) -> int:
+        """Send a signal; return how the process ended.
+
+        An interrupt that falls into a callback of Python's own, as imports have them, is lost: a person presses Ctrl-C
+        again, and so does this while the server starts.
+        """
         self.process.send_signal(number)
+        if early:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(SECOND_TRY_SECONDS)
+            self.process.send_signal(number)  # nothing, if it has ended
         assert self.process.stdout is not None
         self.process.stdout.read()
         return self.process.wait(PATIENCE_SECONDS)
@@ -323,7 +332,7 @@ def one_kill(folder: Path, rng: np.random.Generator, seen: Counter[str]) -> None
     try:
         if early := rng.random() < 0.3:
             time.sleep(rng.uniform(0, 2))  # it imports, makes its folder, or waits
-            server.end(number)
+            server.end(number, early=True)
         else:
             server.wait()
             assert server.answers()
