@@ -100,10 +100,11 @@ foreign: $(VENV)/.dev
 # those that touch what is installed: extras, files, tables, scikit-learn. LOWEST_TESTS=tests runs them all.
 LOWEST := $(VENV)-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
-LOWEST_TESTS ?= $(addprefix tests/test_,$(addsuffix .py,cli cli_audio cli_images cli_show audio_files image_files \
-	image_metadata image_raw hostile_media plotting drawing distributed model_io code_files saving learner_input \
-	named_views sparse_coder sparse_encode dictionary_learning floors tensors)) \
-	$(filter-out tests/test_serve_browser%,$(wildcard tests/test_serve*.py))
+LOWEST_TESTS ?= tests/cli tests/distributed tests/files $(filter-out %/test_browser.py %/test_browser_tasks.py, \
+	$(wildcard tests/serve/test_*.py)) $(addprefix tests/,$(addsuffix .py,audio/test_files images/test_files \
+	images/test_metadata images/test_raw images/test_hostile_media test_plotting foundation/test_drawing \
+	foundation/test_tensors estimators/test_saving estimators/test_learner_input estimators/test_named_views \
+	estimators/test_sparse_coder estimators/test_dictionary_learning coding/test_sparse_encode project/test_floors))
 
 $(LOWEST)/.needs: pyproject.toml constraints.txt tools/lowest.py
 	rm -rf $(LOWEST)
@@ -144,10 +145,10 @@ $(TENSORS)/.built: $(TENSORS)/.needs $(SOURCES)
 
 tensors: export COUPLEDICT_TENSORS := required
 tensors: $(TENSORS)/.built
-	$(TENSORS)/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/test_tensors.py
+	$(TENSORS)/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/foundation/test_tensors.py
 
 # An environment without any extra: what the package needs by itself, and the tools of testing. Tests of extras say that
-# they are left out. CORE_TESTS=tests/test_cli.py runs a few.
+# they are left out. CORE_TESTS=tests/cli/test_commands.py runs a few.
 CORE := $(VENV)-core
 CORE_PIP := $(CORE)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 CORE_TESTS ?= tests
@@ -242,8 +243,8 @@ sanitize: sanitize-address sanitize-thread
 sanitize-address: $(VENV)-sanitize-address/.built
 	$(call preloaded,libasan.so) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		$(VENV)-sanitize-address/bin/python -m pytest -q -n 2 -p no:cacheprovider \
-		tests/test_kernels.py tests/test_support.py tests/test_updates.py tests/test_lasso.py \
-		tests/test_positive_codes.py tests/test_positive_dict.py
+		tests/kernels/test_codes.py tests/kernels/test_support.py tests/learning/test_updates.py tests/coding/test_lasso.py \
+		tests/coding/test_positive_codes.py tests/learning/test_positive_dict.py
 
 # The second line makes a race on purpose: ThreadSanitizer must see it, and says so with its exit code.
 sanitize-thread: $(VENV)-sanitize-thread/.built
@@ -255,7 +256,7 @@ sanitize-thread: $(VENV)-sanitize-thread/.built
 # Environments with kernels that are built in another way, whose results are compared with those of the slow twins.
 BUILD_plain := -C cmake.define.COUPLEDICT_PLAIN_VECTORS=ON
 BUILD_clang := -C cmake.define.CMAKE_CXX_COMPILER=$(or $(CLANG),clang++)
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,levels kernels support updates))
+KERNEL_TESTS := tests/kernels/test_levels.py tests/kernels/test_codes.py tests/kernels/test_support.py tests/learning/test_updates.py
 
 $(VENV)-plain/.built $(VENV)-clang/.built: $(VENV)-%/.built: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)-$*

@@ -4,20 +4,21 @@ import signal
 
 import numpy as np
 import pytest
-from browsing import browser, open_file  # noqa: F401  (fixtures for all)
-from extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  (hooks for all)
 from hypothesis import settings
 
 import coupledict
+from support.browsing import browser, open_file  # noqa: F401  (fixtures for all)
+from support.extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  (hooks for all)
 
 try:
-    import sharing
+    from support import sharing
 except ImportError:  # without pytest-xdist, everything runs here
     sharing = None
 
 settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
+collect_ignore = ["foreign"]  # scikit-learn's tests, which run_foreign.py runs
 LEVELS = coupledict.build_info()["simd_available"]
 
 
@@ -34,7 +35,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """A Dask cluster, one a run; tests that take workers from it give them back."""
-    from dask_cluster import Cluster
+    from support.dask_cluster import Cluster
 
     with Cluster(tmp_path_factory.mktemp("dask") / "cluster") as cluster:
         yield cluster

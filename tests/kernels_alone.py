@@ -20,11 +20,10 @@ from itertools import product
 from types import ModuleType
 from typing import Any
 
-import constrained_twins
-import masked_twins
 import numpy as np
-import twins
-from compare import Problem, assert_codes_match
+
+from support import constrained_twins, masked_twins, twins
+from support.compare import Problem, assert_codes_match
 
 N_THREADS, STACK_BYTES = 16, 128 << 10
 N_SAMPLES, ROWS_PER_CALL = 30, 7

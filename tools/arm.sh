@@ -2,7 +2,7 @@
 # The wheels for 64-bit ARM, on a machine of another kind: cross-compiled and repaired by tools/wheels.py, tested by
 # Pythons for ARM under qemu-user. Pythons and libraries are those for ARM, the wheels are what a user would get. All
 # that is loaded or built lands in build; what is there is used again. Afterwards build/arm/python is the Python that
-# has the kernels: build/arm/python -m pytest tests/test_kernels.py -k patches
+# has the kernels: build/arm/python -m pytest tests/kernels/test_codes.py -k patches
 # `tools/arm.sh PYTHON` takes the Python of an environment that has the group wheels; `make arm` makes it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,4 +61,4 @@ ln -sf "python-$release" "$arm/python"
 slow="patches_with_tol or whole_loop or weighted_views or 64-64 or 257-40 or 40-300-ols or None- or neon-0-"
 slow="$slow or (test_equals_twin_without_gram and not 130-17)"
 "$arm/python" -m pytest -q -p no:cacheprovider -k "not ($slow)" \
-  tests/test_levels.py tests/test_kernels.py tests/test_support.py tests/test_updates.py
+  tests/kernels/test_levels.py tests/kernels/test_codes.py tests/kernels/test_support.py tests/learning/test_updates.py

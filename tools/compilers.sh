@@ -86,7 +86,7 @@ for target in riscv64-linux-gnu powerpc64le-linux-gnu; do
 done
 
 # Big-endian and 32-bit systems are refused: see the tests, none of which may be skipped here.
-"${VENV:-.venv}/bin/python" -m pytest -q -n 0 -p no:cacheprovider tests/test_building.py -k refused |
+"${VENV:-.venv}/bin/python" -m pytest -q -n 0 -p no:cacheprovider tests/project/test_building.py -k refused |
   tee "$out/refused.txt"
 grep -q '2 passed' "$out/refused.txt" || fail "Expected both refusals to be tested."
 echo "Big-endian and 32-bit systems are refused in a sentence."

@@ -112,5 +112,6 @@ echo "$(wc -l <"$here/digests-free.tsv") results have the same bits."
   pytest pytest-timeout pytest-xdist hypothesis psutil pandas
 "$here/free/bin/python" -m pip install --quiet --only-binary :all: --pre safetensors
 # Threads, streams, kernels, learning and files; all tests run on ordinary Pythons, with which the digests agree.
-"$here/free/bin/python" -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(printf 'tests/test_%s.py ' \
-  free_threading streams kernels levels passes processes sparse_encode learner online model_io)
+"$here/free/bin/python" -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(printf 'tests/%s.py ' \
+  parallel/test_free_threading parallel/test_processes kernels/test_codes kernels/test_levels coding/test_passes \
+  coding/test_sparse_encode estimators/test_learner estimators/test_online estimators/test_streams files/test_models)

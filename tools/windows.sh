@@ -4,7 +4,7 @@
 # it, with the modules of the standard library that are compiled) and the wheels of NumPy and the others for Windows. It
 # is not Windows: files, processes and signals are as Wine has them. All that is loaded or built lands in build/windows;
 # what is there is used again. Afterwards build/windows/python is that Python:
-# build/windows/python -m pytest tests/test_kernels.py -k patches | cat
+# build/windows/python -m pytest tests/kernels/test_codes.py -k patches | cat
 # WINDOWS_TESTS names other tests to run than those below.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -141,4 +141,4 @@ assert sys.platform == "win32"' 2>&1 | cat
 "$windows/python" tests/minimal.py 2>&1 | cat
 # Zarr is not installed here.
 "$windows/python" -m pytest -q -p no:cacheprovider -k "not zarr" \
-  ${WINDOWS_TESTS:-tests/test_levels.py tests/test_written_files.py tests/test_saving.py} 2>&1 | cat
+  ${WINDOWS_TESTS:-tests/kernels/test_levels.py tests/files/test_written_files.py tests/estimators/test_saving.py} 2>&1 | cat

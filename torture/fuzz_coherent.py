@@ -30,12 +30,6 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-import compare
-from batch_twins import Group, pursue, stack
-from coherent import FAMILIES, SIGNALS, make_atoms, make_signals
-from constrained_twins import fault_of_positive_code, lasso_code, objective, pursue_positive, solve
-from masked_twins import knock_out
-
 import coupledict
 from coupledict import sparse_encode
 from coupledict.coding import kernel, passes
@@ -44,6 +38,11 @@ from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
 from coupledict.kernels.instruction_sets import VARIABLE
+from support import compare
+from support.batch_twins import Group, pursue, stack
+from support.coherent import FAMILIES, SIGNALS, make_atoms, make_signals
+from support.constrained_twins import fault_of_positive_code, lasso_code, objective, pursue_positive, solve
+from support.masked_twins import knock_out
 
 CODERS = [
     ("omp", False, "code"),

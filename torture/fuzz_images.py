@@ -20,9 +20,8 @@ from _main import Figures, main
 from sklearn.exceptions import ConvergenceWarning
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from constrained_twins import lasso_code, objective
-
 from coupledict.images import Inpainting, MultiFocusFusion, StainSeparator
+from support.constrained_twins import lasso_code, objective
 
 DTYPES = [np.uint8, np.uint16, np.float32, np.float64]
 LOOKS = ["constant", "noise", "ramp", "stripes", "extremes", "spike", "blotches"]

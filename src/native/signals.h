@@ -29,7 +29,7 @@ template <class T>
 constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
 // With at least this left, one round of Gram-Schmidt is enough.
 constexpr double kCleanPivot = 0.1;
-// For the careful method, an atom with less than this left depends on the chosen ones. tests/twins.py has the same.
+// For the careful method, an atom with less than this left depends on the chosen ones. tests/support/twins.py has the same.
 constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
 // OLS by the careful method: times 1 over the remaining squared norm of an atom, the relative error of the fall of the
 // squared residual. It is 64 epsilon, for rounding, and the square of that of float32, to which coefficients may be
@@ -67,7 +67,7 @@ inline double noise_share(index_t n_features) {
 }
 
 // Of atoms cut down to the known entries of a signal, one whose squared norm is at most this share of the largest is
-// rounding error, and is never chosen. tests/twins.py has the same.
+// rounding error, and is never chosen. tests/support/twins.py has the same.
 constexpr double kLeastKnown = 1e-10;
 // Squared norm over the known entries below which the Gram row of an atom is summed over the known features, for the
 // difference of two long sums would lose digits; and below which a signal is doubtful if it chooses the atom.

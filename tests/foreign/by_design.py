@@ -73,7 +73,7 @@ FAILURES = (
         ("test_omp_cv",),
     ),
     Failure(
-        "A private function of scikit-learn; tests/test_updates.py compares ours with its twin.",
+        "A private function of scikit-learn; tests/learning/test_updates.py compares ours with its twin.",
         NotOfferedError,
         "_update_dict",
         ("test_update_dict",),

@@ -1,0 +1,162 @@
+"""Predictors of views from samples with missing entries: their penalty, what counts in their sums, and the halves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coupledict
+from coupledict import OnlineDictionaryLearning, sparse_encode
+from coupledict.coding.recipe import Recipe
+from coupledict.coding.rule import CodingRule
+from coupledict.coding.samples import Piece
+from coupledict.data.block_work import Wanted
+from coupledict.data.memory import InMemory
+from coupledict.data.pieces import halve
+from coupledict.learning import predictors
+from coupledict.learning.predictors import ALPHAS, LEAST_ALPHA, choose_alpha, ridge
+from coupledict.parallel.jobs import Threads
+from support.gaps import N, cut, lacking_views, masked_codes, unit_atoms
+from support.learners import make, planted_views
+from support.masked_twins import knock_out
+
+
+@pytest.fixture
+def views(rng):
+    return planted_views(rng, n=N)[0]
+
+
+# The penalty of a regression
+
+
+def cross_validated(C, X, norms):
+    """The penalty of the smallest generalised cross-validation error, with the hat matrix in full."""
+    S, errors = C * (norms / norms.max()), []
+    for alpha in ALPHAS:
+        gram = S.T @ S
+        hat = S @ np.linalg.solve(gram + alpha * np.trace(gram) / len(gram) * np.eye(len(gram)), S.T)
+        errors.append(len(C) * np.sum((X - hat @ X) ** 2) / (len(C) - np.trace(hat)) ** 2)
+    return ALPHAS[int(np.argmin(errors))]
+
+
+def test_the_penalty_is_that_of_generalised_cross_validation():
+    chosen = set()
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n, n_atoms = int(rng.integers(8, 120)), int(rng.integers(3, 20))
+        C = rng.standard_normal((n, n_atoms)) * rng.uniform(0.1, 2, n_atoms)
+        X = C @ rng.standard_normal((n_atoms, 5)) + rng.uniform(0.01, 8) * rng.standard_normal((n, 5))
+        norms = rng.uniform(0.05, 1, n_atoms)
+        alpha = choose_alpha(C.T @ C, C.T @ X, float(np.sum(X**2)), n, norms)
+        assert alpha == cross_validated(C, X, norms)
+        chosen.add(alpha)
+    assert len(chosen) > 5, "the problems should ask for many penalties"
+
+
+def test_the_regression_is_that_of_the_hat_matrix(rng):
+    """So the penalty means the same where it is chosen and where it is used."""
+    C, X, norms = rng.standard_normal((30, 6)), rng.standard_normal((30, 4)), rng.uniform(0.1, 1, 6)
+    S = C * (norms / norms.max())
+    hat = S @ np.linalg.solve(S.T @ S + 0.3 * np.trace(S.T @ S) / 6 * np.eye(6), S.T)
+    np.testing.assert_allclose(C @ ridge(C.T @ C, C.T @ X, 0.3, norms), hat @ X, atol=1e-12)
+
+
+def test_the_penalty_of_large_dictionaries_is_a_rule():
+    def chosen(n_atoms, n_samples):
+        a, b = np.eye(n_atoms) * n_samples, np.ones((n_atoms, 1)) * n_samples
+        return choose_alpha(a, b, 1.01 * n_atoms * n_samples, n_samples, np.ones(n_atoms))
+
+    assert chosen(1025, 4100) == 0.25
+    assert chosen(1025, 10**7) == LEAST_ALPHA
+    assert chosen(1024, 4096) < 0.01, "by cross-validation: there is hardly any noise"
+    assert choose_alpha(np.zeros((3, 3)), np.zeros((3, 1)), 0.0, 0, np.ones(3)) == 3, "no sample at all"
+
+
+@pytest.mark.parametrize("learner", [make(), OnlineDictionaryLearning(9, max_iter=2, random_state=0)])
+def test_the_word_auto(learner, views, tmp_path):
+    fixed = {}
+    for alpha in ("auto", 0.5):
+        learner.set_params(ridge_alpha=alpha).fit(views).save(tmp_path / "model.safetensors")
+        loaded = coupledict.load(tmp_path / "model.safetensors")
+        assert loaded.ridge_alpha == alpha
+        np.testing.assert_array_equal(loaded.predictors_[0,][1], learner.predictors_[0,][1])
+        fixed[alpha] = learner.predictors_[0,][1]
+    assert not np.allclose(fixed["auto"], fixed[0.5]), "another penalty gives other dictionaries"
+    for wrong in ("automatic", "", "0.1"):
+        with pytest.raises(TypeError, match="Expected ridge_alpha to be 'auto' or a number, got "):
+            learner.set_params(ridge_alpha=wrong).fit(views)
+
+
+def test_predictors_are_refitted_with_the_chosen_penalty(views):
+    """Codes of a view alone, in full, then the oracle of above."""
+    learner = make(normalize="views", growth=None).fit(views)
+    for source, target in ((0, 1), (1, 0)):
+        D = learner.components_[source]
+        C = sparse_encode(views[source], D, n_nonzero_coefs=2).toarray()
+        alpha = cross_validated(C, views[target], np.ones(12))
+        expected = ridge(C.T @ C, C.T @ views[target], alpha)
+        np.testing.assert_allclose(learner.predictors_[source,][target], expected, atol=1e-6)
+
+
+# Sums for a prediction
+
+
+@pytest.mark.parametrize(("sources", "others"), [([0], [1, 2]), ([1], [0, 2]), ([0, 2], [1])])
+def test_only_samples_with_something_to_predict_and_to_predict_from_count(sources, others, rng):
+    """For each predicted view on its own: sums over the samples that are left when all others are cut off."""
+    Xs = knock_out(rng, planted_views(rng, n=200, widths=(6, 9, 4), noise=0.3)[0], 0.2, absent=0.3)
+    Ds, weights = unit_atoms(rng, (6, 9, 4)), np.array([0.5, 2.0, 1.25])
+    data = InMemory(Xs)
+    data.missing = True
+    chosen, rule = [Ds[v] for v in sources], CodingRule(3, None, "omp")
+    recipe = Recipe(chosen, weights[sources], np.dtype(float), rule, 200, missing=True, targets=[Ds[v] for v in others])
+    found = data.sum_codes(recipe, None, Threads(2), Wanted(sources=sources, targets=others))
+    codes = masked_codes([Xs[v] for v in sources], chosen, n_nonzero_coefs=3, view_weights=weights[sources])
+    has = [~np.isnan(X).all(axis=1) for X in Xs]
+    seen = np.logical_or.reduce([has[v] for v in sources])
+    for g, v in enumerate(others):
+        kept = seen & has[v]
+        assert 0 < np.count_nonzero(kept) < min(np.count_nonzero(seen), np.count_nonzero(has[v]))
+        C, X = codes[kept], Xs[v][kept]
+        filled = np.where(np.isnan(X), C @ Ds[v], X)
+        np.testing.assert_allclose(found.sums[g].a, C.T @ C, atol=1e-9)
+        np.testing.assert_allclose(found.sums[g].b, C.T @ filled, atol=1e-9)
+        np.testing.assert_allclose(found.sums[g].known, (C**2).T @ ~np.isnan(X), atol=1e-9)
+        assert found.view_samples[g] == np.count_nonzero(kept)
+        assert found.view_energy[g] == pytest.approx(np.sum(filled**2))
+
+
+@pytest.mark.parametrize("sizes", [[100], [50, 50], [40, 40, 40], [1] * 7, [3, 1, 1, 8, 1]], ids=str)
+def test_halves_of_blocks_have_each_row_once(sizes):
+    """One half learns, the other one decides: they must not have a sample in common, nor leave one out."""
+    halves = halve([Piece(number, 5, 5 + rows) for number, rows in enumerate(sizes)])
+    rows = [[(piece.block, row) for piece in half for row in range(piece.start, piece.stop)] for half in halves]
+    assert sorted(rows[0] + rows[1]) == [(number, 5 + row) for number, n in enumerate(sizes) for row in range(n)]
+    assert 0 <= len(rows[1]) - len(rows[0]) <= 1
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_predictors_see_every_sample_once(chunked, rng, monkeypatch):
+    """With and without a teacher: A of all passes over the halves, added, is that of all samples."""
+    passes = []
+    whole = predictors._Refitting.sum_codes
+
+    def spied(self, portion, *teacher):
+        passes.append((self, portion, *teacher))
+        return whole(self, portion, *teacher)
+
+    monkeypatch.setattr(predictors._Refitting, "sum_codes", spied)
+    lacking = lacking_views(rng)
+    make(missing="nan", max_iter=10).fit(cut(lacking) if chunked else lacking)
+    halves = {(id(one), len(rest)): [] for one, _, *rest in passes}
+    for one, portion, *rest in passes:
+        halves[id(one), len(rest)].append((one, portion))
+    assert len(halves) >= 4, "student and teacher, in both directions"
+    for calls in halves.values():
+        one = calls[0][0]
+        if len(calls) == 1:  # the student of a teacher who is not followed in the end
+            continue
+        parts = [whole(one, portion) for _, portion in calls[-2:]]
+        together = whole(one, None)
+        np.testing.assert_allclose(parts[0].sums[0].a + parts[1].sums[0].a, together.sums[0].a, rtol=1e-9)
+        assert sum(part.n_samples for part in parts) == N

@@ -1,0 +1,148 @@
+"""`coupledict serve` as a program of its own: its address, its options, its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import tempfile
+
+import psutil
+import pytest
+
+from coupledict.serve import _jobs, _opening, _server
+from coupledict.serve import run as serve
+from support.command import call, refused
+from support.serving import form, long_work, program
+from support.waiting import PATIENCE, wait_until
+
+resource = pytest.importorskip("resource", reason="Windows has no signals that end a program in order")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(hears_interrupts, tmp_path, rng, number):
+    with program(tmp_path) as (process, address, lines):
+        assert "nothing leaves the machine" in lines[1]
+        port, token = int(address[1]), address[2]
+        assert len(token) >= 32
+        (folder,) = (entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-"))
+        assert folder.stat().st_mode & 0o077 == 0  # for nobody else on this machine
+        body, kind = form(long_work(rng), {"register": "no"})
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection.request("POST", f"/{token}/jobs/fuse", body, kind)
+        job = json.loads(connection.getresponse().read())
+        connection.request("GET", f"/{token}/jobs/{job['id']}/watch")  # and it is still watched when it ends
+        watching = connection.getresponse()
+        while job["state"] != "running" or not job["share"]:
+            job = json.loads(watching.readline())
+            assert job["state"] in ("waiting", "running")
+        used, others = psutil.Process(process.pid).cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        process.send_signal(number)
+        assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
+        assert process.wait(PATIENCE) == 0
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        work = ended.ru_utime + ended.ru_stime - others.ru_utime - others.ru_stime - used.user - used.system
+        assert work < 3  # seconds of the processor, whoever else wants it; the job would take more than ten
+        watching.close()
+        connection.close()
+        assert process.stderr.read() == ""
+        assert [entry for entry in tmp_path.iterdir() if entry.name.startswith("coupledict-")] == []
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence():
+    with _server._listen(0) as listener:
+        port = listener.getsockname()[1]
+        message = refused(call("serve", "--no-browser", "--port", port), 1)
+    assert message.startswith(f"Expected port {port} of this machine to be free")
+    assert message.endswith("leave --port out to take a free one.")
+
+
+class Ended:
+    """A server that ends at once; it has told that it answers."""
+
+    def __init__(self, app, ready=None):
+        self.ready = ready
+
+    def run(self, sockets):
+        if self.ready is not None:
+            self.ready()
+
+
+def test_work_that_does_not_hear_is_left_behind(monkeypatch, tmp_path):
+    ended = []
+    monkeypatch.setattr(_server, "make_server", Ended)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_jobs.Jobs, "close", lambda self, seconds: seconds > 1)
+    monkeypatch.setattr(_server.os, "_exit", lambda code: ended.append((code, os.listdir(tmp_path))))
+    serve(browser=False)
+    assert ended == [(0, [])]
+
+
+def test_machines_get_one_object(monkeypatch):
+    monkeypatch.setattr(_server, "make_server", Ended)
+    done = call("serve", "--no-browser", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["address"] in done.stderr.splitlines()[0]
+
+
+def test_a_browser_that_shows_nothing_is_told_of(monkeypatch, tmp_path):
+    opened, lines = [], []
+
+    class Seen(Ended):
+        def run(self, sockets):
+            super().run(sockets)
+            wait_until(lambda: len(lines) == 3, "the user was told")
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(_opening, "PATIENCE", 0.01)
+    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: not opened.append(address))
+    monkeypatch.setattr(_server, "make_server", Seen)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    serve(tell=lines.append)
+    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above to it."
+    (address,) = opened
+    assert re.fullmatch(r"file:///.*/coupledict-serve-\w+/open\.html", address)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_browser_is_told_of(monkeypatch, tmp_path):
+    lines = []
+
+    class Seen(Ended):
+        def run(self, sockets):
+            super().run(sockets)
+            wait_until(lambda: len(lines) == 3, "the user was told")
+
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_opening.sys, "platform", "linux")
+    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: pytest.fail("a text browser was opened"))
+    monkeypatch.setattr(_server, "make_server", Seen)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    serve(tell=lines.append)
+    assert lines[2] == "No browser was found to open it in; copy the address to yours."
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": -1}, "a port from 0 to 65535, got -1"),
+        ({"max_megabytes": 0}, "max_megabytes to be above 0, got 0"),
+        ({"max_megapixels": float("nan")}, "max_megapixels to be above 0, got nan"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        serve(**options)
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart", "PIL"])
+def test_missing_packages_are_named(monkeypatch, package):
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(ImportError, match=r'pip install "coupledict\[serve\]"'):
+        serve(browser=False)
