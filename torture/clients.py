@@ -28,9 +28,12 @@ import numpy as np
 import psutil
 from _main import Figures, main
 
-SERVE = [sys.executable, "-c", "from coupledict.cli import main; main()", "serve", "--no-browser"]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.programs import patient, python
+
+SERVE = "from coupledict.cli import main; main()"
 MEGABYTES = 2  # largest upload
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 90.0
 CLIENTS_PER_LOOK = 10
 CLIENTS_PER_KILL = 50
 MOST_TRIES = 3  # to get the page
@@ -50,7 +53,7 @@ class Server:
         self.folder, self.port, self.token = folder, 0, ""
         self._errors = (folder.parent / "errors").open("w+b")
         self.process = subprocess.Popen(
-            [*SERVE, "--max-megabytes", str(MEGABYTES)],
+            python(SERVE, "serve", "--no-browser", "--max-megabytes", MEGABYTES),
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
@@ -60,7 +63,8 @@ class Server:
     def wait(self) -> None:
         """Wait until it has told its address."""
         assert self.process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/", self.process.stdout.readline())
+        with patient(self.process, "the server had told its address", PATIENCE_SECONDS):
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/", self.process.stdout.readline())
         assert found, f"the server told no address: {self.said()}"
         self.port, self.token = int(found[1]), found[2]
 
@@ -76,8 +80,9 @@ class Server:
                 self.process.wait(SECOND_TRY_SECONDS)
             self.process.send_signal(number)  # nothing, if it has ended
         assert self.process.stdout is not None
-        self.process.stdout.read()
-        return self.process.wait(PATIENCE_SECONDS)
+        with patient(self.process, f"{signal.Signals(number).name} had ended the server", PATIENCE_SECONDS):
+            self.process.stdout.read()
+            return self.process.wait()
 
     def close(self) -> None:
         """End it in any case."""
@@ -325,12 +330,23 @@ def begun_upload(server: Server, rng: np.random.Generator) -> Iterator[None]:
         yield
 
 
-def one_kill(folder: Path, rng: np.random.Generator, seen: Counter[str]) -> None:
-    """End a server by a signal at some moment, and look at what is left."""
-    number = signal.SIGKILL if rng.random() < 0.4 else CAUGHT[int(rng.integers(len(CAUGHT)))]
+def draw_signal(rng: np.random.Generator) -> signal.Signals:
+    """Return the signal that ends the next server."""
+    return signal.SIGKILL if rng.random() < 0.4 else CAUGHT[int(rng.integers(len(CAUGHT)))]
+
+
+def one_kill(
+    folder: Path,
+    rng: np.random.Generator,
+    seen: Counter[str],
+    *,
+    number: signal.Signals,
+    early: bool,
+) -> None:
+    """End a server by a signal, early or in the midst of an upload, and look at what is left."""
     server = Server(folder)
     try:
-        if early := rng.random() < 0.3:
+        if early:
             time.sleep(rng.uniform(0, 2))  # it imports, makes its folder, or waits
             server.end(number, early=True)
         else:
@@ -364,8 +380,6 @@ def one_kill(folder: Path, rng: np.random.Generator, seen: Counter[str]) -> None
 
 def run(count: int, seed: int) -> Figures:
     """Let `count` hostile clients come to one server, and kill others."""
-    for number in CAUGHT:  # a job in the background may ignore some, and what it starts inherits that
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     rng = np.random.default_rng(seed)
     clients: Counter[str] = Counter()
     kills: Counter[str] = Counter()
@@ -382,7 +396,7 @@ def run(count: int, seed: int) -> Figures:
             server.close()
         assert list(folder.iterdir()) == []
         for _ in range(max(2, count // CLIENTS_PER_KILL)):
-            one_kill(folder, rng, kills)
+            one_kill(folder, rng, kills, number=draw_signal(rng), early=bool(rng.random() < 0.3))
     return {"clients": count, **dict(sorted(clients.items())), "grown by at most": grown, **dict(sorted(kills.items()))}
 
 

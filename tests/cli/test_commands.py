@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -13,9 +12,10 @@ import pytest
 import coupledict
 from coupledict.cli._reproduce import may_replace
 from support import extras
-from support.command import RUN, call, environment, refused, run
+from support.command import COMMAND, call, environment, refused, run
+from support.programs import end, patient, python, run_python, started
 from support.small_experiments import shrink
-from support.waiting import PATIENCE, wait_until
+from support.waiting import wait_until
 
 
 def test_without_arguments_the_commands_are_listed():
@@ -58,20 +58,14 @@ def test_an_output_that_is_a_file_is_one_sentence_and_exit_code_1(tmp_path):
     assert file.read_text() == "mine"
 
 
-def test_an_interrupt_leaves_no_half_written_files(hears_interrupts, tmp_path):
+def test_an_interrupt_leaves_no_half_written_files(tmp_path):
     extras.need("skimage", "PIL", "matplotlib")
     output = tmp_path / "out"
-    process = subprocess.Popen(
-        [*RUN, "reproduce", "--output", str(output), "--threads", "1"],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
-    wait_until(output.exists, "the first thing was done")  # with minutes to go
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
+    command = python(COMMAND, "reproduce", "--output", output, "--threads", 1)
+    with started(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+        wait_until(output.exists, "the first thing was done")  # with minutes to go
+        assert end(process, signal.SIGINT) == 130
+        errors = process.stderr.read()
     assert errors.strip() == "Stopped."
     assert list(output.iterdir()) == []
 
@@ -131,9 +125,7 @@ def test_the_help_tells_what_exit_codes_mean():
 def test_help_and_completion_do_not_wait_for_heavy_packages():
     heavy = "{'numpy', 'scipy', 'sklearn', 'rich', 'matplotlib', 'PIL', 'starlette', 'uvicorn'}"
     program = f"import sys, coupledict, coupledict.cli; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment()
-    )
+    done = run_python(program, env=environment())
     assert done.stdout.strip() == "[]"
 
 
@@ -231,21 +223,17 @@ def test_progress_is_shown_on_a_terminal_and_nowhere_else(tmp_path, rng):
     np.save(tmp_path / "x.npy", rng.standard_normal((500, 16)))
     arguments = ["learn", tmp_path / "x.npy", "-o", tmp_path / "m", "-T", "2", "--force"]
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*RUN, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        env=environment(TERM="xterm", COLUMNS="120", NO_COLOR=""),
-    )
-    os.close(theirs)
-    shown = b""
-    with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
-        while part := os.read(ours, 4096):
-            shown += part
-    out, _ = process.communicate(timeout=PATIENCE)
+    variables = environment(TERM="xterm", COLUMNS="120", NO_COLOR="")
+    with started(python(COMMAND, *arguments), stdout=subprocess.PIPE, stderr=theirs, env=variables) as process:
+        os.close(theirs)
+        shown = b""
+        with patient(process, "the model was learned"):
+            with contextlib.suppress(OSError):  # how a terminal says that nobody writes to it any more
+                while part := os.read(ours, 4096):
+                    shown += part
+            out = process.stdout.read()
+            assert process.wait() == 0
     os.close(ours)
-    assert process.returncode == 0
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
     assert re.search(r"%\s+\d:\d\d:\d\d\s+left", text)
     assert re.search(r"learning\s.*100%.*nonzeros 2\.00, RMS error", text)

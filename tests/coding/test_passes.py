@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -17,7 +15,8 @@ from coupledict.parallel import jobs
 from coupledict.parallel.cancel import Cancelled, CancelToken
 from coupledict.parallel.jobs import count_jobs, cut
 from coupledict.parallel.ordered import in_order
-from support.waiting import PATIENCE, exit_code
+from support.programs import run_python
+from support.waiting import exit_code
 
 
 def stop_flag():
@@ -141,9 +140,7 @@ INTERRUPTED = """
 def test_keyboard_interrupt(hears_interrupts, n_jobs, x_shape, d_shape, limit):
     """The work would take 15 or 50 seconds of the processor; by this clock it does not matter who else is at work."""
     program = textwrap.dedent(INTERRUPTED.format(x_shape=x_shape, d_shape=d_shape, limit=limit, n_jobs=n_jobs))
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    done = run_python(program)
     assert done.stdout.startswith("healthy"), done.stderr
     assert float(done.stdout.split()[1]) < 1.0 * n_jobs, "an interrupt must be heard within a second"
 

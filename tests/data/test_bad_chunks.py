@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 
@@ -17,6 +15,7 @@ import zarr
 from coupledict import DictionaryLearning
 from coupledict.data import blocks
 from support.learners import make, planted_views
+from support.programs import run_python
 from support.waiting import wait_for_threads
 
 ROWS = 50
@@ -381,8 +380,7 @@ def test_a_truncated_npy_file(rng, tmp_path):
     """Reading past the end of a file that is mapped would end the program without a word."""
     path = tmp_path / "X.npy"
     np.save(path, rng.standard_normal((8000, 16)))
-    command = [sys.executable, "-c", textwrap.dedent(TRUNCATED), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_python(textwrap.dedent(TRUNCATED), path)
     assert done.returncode == 0, (done.returncode, done.stderr)
     lines = done.stdout.splitlines()
     assert len(lines) == 4

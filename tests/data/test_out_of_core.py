@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-import subprocess
 import sys
 import textwrap
 import threading
@@ -19,6 +18,7 @@ import zarr
 from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
 from coupledict.data import blocks
 from support.learners import assert_same_model, make, planted_views, without_times
+from support.programs import run, run_python
 
 ROWS = 50
 KINDS = ["zarr", "hdf5", "memmap", "list", "sequence", "callable"]
@@ -395,8 +395,7 @@ def test_memory_does_not_grow_with_the_samples(tmp_path):
         X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_blocks * 4096, 256))
         for start in range(0, len(X), 4096):
             X[start : start + 4096] = block
-        command = [sys.executable, "-c", textwrap.dedent(MEASURED), str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_python(textwrap.dedent(MEASURED), path)
         assert done.returncode == 0, done.stderr
         peaks.append(int(done.stdout) / 1024)
     # A block has 16 MB; each of two threads may hold one, and the pages of the file that it came from.
@@ -424,7 +423,7 @@ def test_the_document_runs_as_printed(tmp_path):
     document = Path(__file__).parents[2] / "docs" / "scale.md"
     program = "".join(re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL))
     command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = run(command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.split()[0]) > 0.9
 

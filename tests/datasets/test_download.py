@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ import pytest
 from coupledict.datasets import DownloadError, _remote, _sources, get_data_home
 from coupledict.datasets._remote import RemoteFile, get_files
 from support.data_server import DataServer
+from support.programs import end, python, started
 from support.waiting import PATIENCE, wait_until
 
 CONTENT = bytes(range(256)) * 2000
@@ -211,15 +211,14 @@ _remote.get_files([file], sys.argv[2], download_if_missing=True)
 """
 
 
-@pytest.mark.usefixtures("hears_interrupts")
 def test_an_interrupt_leaves_nothing(server, tmp_path):
     server.manners["file.bin"] = "half"
-    command = [sys.executable, "-c", PROGRAM, f"{server.address}/file.bin", str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
+    command = python(PROGRAM, f"{server.address}/file.bin", tmp_path)
+    with started(command, stderr=subprocess.PIPE) as child:
         wait_until(lambda: server.half_sent.is_set() and files_in(tmp_path), "half of the file had been sent")
         assert files_in(tmp_path)[0].suffix == ".tmp"
-        child.send_signal(signal.SIGINT)
-        _, told = child.communicate(timeout=PATIENCE)
+        assert end(child, signal.SIGINT) == -signal.SIGINT
+        told = child.stderr.read()
     assert "KeyboardInterrupt" in told
     assert files_in(tmp_path) == []
 

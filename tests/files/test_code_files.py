@@ -22,6 +22,7 @@ from coupledict.data import blocks
 from coupledict.files import codes as code_files
 from coupledict.files.codes import code_writer
 from support.learners import make, planted_views
+from support.programs import run_python
 from support.waiting import count_threads, wait_for_threads
 
 NAMES = ["codes", "codes.zarr"]
@@ -365,8 +366,7 @@ FULL = """
 
 
 def run_full(folder, limit):
-    command = [sys.executable, "-c", textwrap.dedent(FULL), str(folder), str(limit)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_python(textwrap.dedent(FULL), folder, limit)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

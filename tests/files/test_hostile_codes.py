@@ -8,8 +8,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from _models import forge
 
 import coupledict
 from coupledict import ModelFileError
+from support.programs import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -201,8 +200,7 @@ print(len(kinds))
 
 
 def test_nothing_is_unpickled_while_models_are_opened_and_used():
-    command = [sys.executable, "-c", WATCHED, str(ROOT / "torture")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_python(WATCHED, ROOT / "torture")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "19"
 

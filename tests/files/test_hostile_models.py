@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +19,7 @@ import coupledict
 from coupledict import ModelFileError
 from coupledict.files import models
 from coupledict.files.models import read_model, write_model
+from support.programs import run_python
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
     for name, contents, words in big_files():
         (tmp_path / name).write_bytes(contents)
         expected[str(tmp_path / name)] = words
-    done = subprocess.run([sys.executable, "-c", MEMORY, *expected], capture_output=True, text=True, check=False)
+    done = run_python(MEMORY, *expected, seconds=200)
     assert done.returncode == 0, done.stderr
     for file, (outcome, grown) in json.loads(done.stdout).items():
         size = os.path.getsize(file)

@@ -3,7 +3,6 @@
 import json
 import mmap
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from coupledict.foundation import mapped
 from coupledict.foundation.mapped import find_map, in_memory
+from support.programs import run_python
 
 cannot_cut = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be truncated")
 
@@ -233,8 +233,7 @@ json.dump(found, sys.stdout)
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("maps")
-    command = [sys.executable, "-c", CASES, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_python(CASES, folder, seconds=200)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -380,7 +379,7 @@ print(lost)
 def test_a_file_that_is_truncated_while_it_is_read(tmp_path):
     path = tmp_path / "X.npy"
     np.save(path, np.ones((1_000_000, 4)))
-    done = subprocess.run([sys.executable, "-c", RACE, str(path)], capture_output=True, text=True, check=False)
+    done = run_python(RACE, path)
     assert (done.returncode, done.stdout) == (0, "10\n"), done.stderr
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import subprocess
-import sys
 import tracemalloc
 import warnings
 from collections.abc import Callable
@@ -30,6 +28,7 @@ from coupledict.foundation.tensors import as_array, as_numpy
 from coupledict.images import extract_patches, imresize
 from coupledict.matching import partner_ranks
 from coupledict.views import Views
+from support.programs import run_python
 from support.tensor_doors import DOORS, Convertible, D, E, Exporter, L, U, Y, plain
 
 EXPORTS_ALL = pytest.mark.skipif(
@@ -219,7 +218,7 @@ print("all doors")
     )
     path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"SCIPY_ARRAY_API": "1", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    done = run_python(code, env=environment)
     if "skip: " in done.stderr and os.environ.get("COUPLEDICT_TENSORS") != "required":
         pytest.skip(done.stderr.rpartition("skip: ")[2].strip())
     assert done.stdout.strip() == "all doors", done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from coupledict.kernels import _native
+from support.programs import run
 
 SCRIPT = Path(__file__).parents[1] / "kernels_alone.py"
 # Keeps the package, and what it needs beside NumPy and SciPy, from being imported.
@@ -26,14 +26,14 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def test_every_way_to_code_passes_without_the_package():
     command = [sys.executable, "-W", "error", "-c", WITHOUT, SCRIPT, _native.__file__]
-    result = subprocess.run(command, text=True, capture_output=True, check=False)
+    result = run(command)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("none wrong\n")
     assert all(level in result.stdout for level in _native.levels())
 
 
 def test_it_says_how_it_is_called():
-    result = subprocess.run([sys.executable, SCRIPT], text=True, capture_output=True, check=False)
+    result = run([sys.executable, SCRIPT])
     assert result.returncode == 1
     assert "the path of the compiled module" in result.stderr
 

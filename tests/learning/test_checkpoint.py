@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 
@@ -16,6 +15,7 @@ import coupledict
 from coupledict import DictionaryLearning, ModelFileError
 from coupledict.files.models import read_model, write_model
 from support.learners import make, planted_views, without_times
+from support.programs import run_python
 
 N_ITER = 5
 
@@ -430,7 +430,7 @@ FULL = """
 
 def run(program, path):
     program = textwrap.dedent(PROGRAM) + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
+    done = run_python(program, path)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

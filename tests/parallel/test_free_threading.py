@@ -6,7 +6,6 @@ some more: that nothing switches the GIL on again, and that two fits are really 
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import sysconfig
 import textwrap
@@ -31,6 +30,7 @@ from coupledict.kernels import _native
 from coupledict.parallel import ordered
 from coupledict.parallel.blas import one_blas_thread
 from coupledict.parallel.cancel import CancelToken
+from support import programs
 from support.coherent import make_atoms, make_signals
 
 N_THREADS = 6
@@ -326,7 +326,7 @@ def test_the_error_of_a_source_is_never_lost(monkeypatch):
 def run(program, *options):
     """Run a program in an interpreter of its own, with warnings as errors; return what it printed."""
     command = [sys.executable, "-W", "error", *options, "-c", textwrap.dedent(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = programs.run(command, seconds=200)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout.split()

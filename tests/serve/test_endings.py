@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command import HEARS, RUN, environment
+from support.command import COMMAND, environment
+from support.programs import end, patient, python, started
 from support.serving import folders, program, upload_head
 from support.waiting import PATIENCE, wait_until
 
@@ -43,57 +44,44 @@ def test_signals_that_can_be_caught_leave_nothing_behind(tmp_path, name):
         assert answers(address)
         with begin_upload(address):
             wait_until(lambda: bytes_below(tmp_path) > 1_000_000, "something was on disk")
-            process.send_signal(getattr(signal, name))
+            assert end(process, getattr(signal, name)) == 0
             assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
-            assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == ""
         assert list(tmp_path.iterdir()) == []
 
 
 def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
     ignore = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"  # as nohup does
-    command = [RUN[0], "-c", ignore + RUN[2], "serve", "--no-browser"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(TMPDIR=str(tmp_path))
-    ) as process:
-        try:
+    command = python(ignore + COMMAND, "serve", "--no-browser")
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, env=environment(TMPDIR=str(tmp_path)), **pipes) as process:
+        with patient(process, "the server had told its address"):
             line = process.stdout.readline().strip()
-            address = [line, *line.removeprefix("The page is at http://127.0.0.1:").rstrip("/").split("/")]
-            assert answers(address)
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            ignored = int(re.search(r"SigIgn:\s*(\w+)", status)[1], 16)
-            assert ignored >> (signal.SIGHUP - 1) & 1
-            process.send_signal(signal.SIGHUP)
-            assert answers(address)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0
-        finally:
-            process.kill()
+        address = [line, *line.removeprefix("The page is at http://127.0.0.1:").rstrip("/").split("/")]
+        assert answers(address)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        ignored = int(re.search(r"SigIgn:\s*(\w+)", status)[1], 16)
+        assert ignored >> (signal.SIGHUP - 1) & 1
+        process.send_signal(signal.SIGHUP)
+        assert answers(address)
+        assert end(process, signal.SIGTERM) == 0
 
 
 def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
     ours, theirs = os.openpty()
     take = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-    process = subprocess.Popen(
-        [RUN[0], "-c", HEARS + take + RUN[2], "serve", "--no-browser"],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment(TMPDIR=str(tmp_path)),
-        start_new_session=True,
-    )
-    try:
+    terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "start_new_session": True}
+    command = python(take + COMMAND, "serve", "--no-browser")
+    with started(command, env=environment(TMPDIR=str(tmp_path)), **terminal) as process:
         os.close(theirs)
         told = b""
-        while b"Ctrl-C ends it" not in told:
-            told += os.read(ours, 4096)
+        with patient(process, "the server had told its address"):
+            while b"Ctrl-C ends it" not in told:
+                told += os.read(ours, 4096)
         assert len(folders(tmp_path)) == 1
         os.close(ours)  # the terminal's window is closed
         assert process.wait(PATIENCE) >= 0
         assert list(tmp_path.iterdir()) == []
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_what_a_killed_server_left_is_removed_by_the_next_one(tmp_path):
@@ -111,10 +99,8 @@ def test_what_a_killed_server_left_is_removed_by_the_next_one(tmp_path):
             assert not left.exists()
             assert set(mine) < set(folders(tmp_path))  # the first one still runs
             assert answers(address)
-            third.send_signal(signal.SIGTERM)
-            assert third.wait(PATIENCE) == 0
-        alive.send_signal(signal.SIGTERM)
-        assert alive.wait(PATIENCE) == 0
+            assert end(third, signal.SIGTERM) == 0
+        assert end(alive, signal.SIGTERM) == 0
     assert list(tmp_path.iterdir()) == []
 
 

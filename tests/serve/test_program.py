@@ -15,6 +15,7 @@ import pytest
 from coupledict.serve import _jobs, _opening, _server
 from coupledict.serve import run as serve
 from support.command import call, refused
+from support.programs import end
 from support.serving import form, long_work, program
 from support.waiting import PATIENCE, wait_until
 
@@ -22,7 +23,7 @@ resource = pytest.importorskip("resource", reason="Windows has no signals that e
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(hears_interrupts, tmp_path, rng, number):
+def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(tmp_path, rng, number):
     with program(tmp_path) as (process, address, lines):
         assert "nothing leaves the machine" in lines[1]
         port, token = int(address[1]), address[2]
@@ -39,9 +40,8 @@ def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(hears_interrup
             job = json.loads(watching.readline())
             assert job["state"] in ("waiting", "running")
         used, others = psutil.Process(process.pid).cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        process.send_signal(number)
+        assert end(process, number) == 0
         assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
-        assert process.wait(PATIENCE) == 0
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         work = ended.ru_utime + ended.ru_stime - others.ru_utime - others.ru_stime - used.user - used.system
         assert work < 3  # seconds of the processor, whoever else wants it; the job would take more than ten

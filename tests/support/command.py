@@ -6,12 +6,9 @@ import os
 import subprocess
 import sys
 
-RUN = [sys.executable, "-c", "from coupledict.cli import main; main()"]
-#: For programs that are sent signals: a job in the background may have been started with some of them ignored.
-HEARS = (
-    "import signal; [signal.signal(getattr(signal, name), signal.SIG_DFL)"
-    " for name in ('SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGALRM', 'SIGXCPU')]\n"
-)
+from support import programs
+
+COMMAND = "from coupledict.cli import main; main()"
 PLAIN = {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
 
@@ -20,14 +17,7 @@ def environment(**more):
 
 
 def run(*arguments, **variables):
-    return subprocess.run(
-        [*RUN, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment(**variables),
-        check=False,
-    )
+    return programs.run_python(COMMAND, *arguments, env=environment(**variables))
 
 
 def call(*arguments):

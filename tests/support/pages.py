@@ -11,11 +11,12 @@ import ast
 import io
 import os
 import re
-import subprocess
 import sys
 import tokenize
 from pathlib import Path
 from typing import NamedTuple
+
+from support import programs
 
 #: What tells a reader that a block needs files or a cluster of their own.
 OWN = re.compile(r"\byour\s+own\b", re.IGNORECASE)
@@ -162,7 +163,7 @@ def run_shell(block: Block, name: str) -> list[str]:
     for command, shown in commands(block):
         if NOT_RUN.match(command):
             continue
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=environment)
+        done = programs.run(["bash", "-c", command], seconds=200, env=environment)
         if done.returncode:
             faults.append(f"{name}: {command} ended with {done.returncode}: {done.stderr}")
             continue

@@ -23,7 +23,8 @@ from coupledict.serve import _server
 from coupledict.serve._app import build_app
 from coupledict.serve._guard import Guard
 from coupledict.serve._uploads import Limits
-from support.command import HEARS, RUN, environment
+from support.command import COMMAND, environment
+from support.programs import patient, python, started
 from support.waiting import PATIENCE, wait_until
 
 TOKEN, TICKET = "token-of-the-tests", "ticket-of-the-tests"
@@ -180,24 +181,15 @@ def program(folder, *options, browser="", files=None):
 
     It opens its page in a browser if the path of one is given, and may have so many files open if a number is given.
     """
-    command = [RUN[0], "-c", HEARS + RUN[2], "serve", *([] if browser else ["--no-browser"]), *options]
+    command = python(COMMAND, "serve", *([] if browser else ["--no-browser"]), *options)
     variables = {"TMPDIR": str(folder), "BROWSER": str(browser), "DISPLAY": ":0"}
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**variables),
-    )
-    try:
-        lines = [process.stdout.readline(), process.stdout.readline()]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started(command, env=environment(**variables), **pipes) as process:
+        with patient(process, "the server had told its address"):
+            lines = [process.stdout.readline(), process.stdout.readline()]
         yield process, re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/$", lines[0].strip()), lines
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def folders(parent):

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-PATIENCE = 120  # seconds; what takes longer has failed
+PATIENCE = 90  # seconds; what takes longer has failed. Three waits fit into the limit of a test
 
 
 def wait_until(condition, what, seconds=PATIENCE):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -20,6 +19,7 @@ import run as runner
 from coupledict import ModelFileError, sparse_encode
 from coupledict.files import whole
 from support import extras
+from support.programs import run_python
 
 TORTURE = Path(kills.__file__).parent
 
@@ -221,8 +221,7 @@ def test_every_proof_is_a_script_of_its_own():
 
 def in_a_process(program):
     """Run a program beside the proofs: what they measure is a process of their own."""
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(TORTURE)!r})\n{program}"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_python(f"import sys; sys.path.insert(0, {str(TORTURE)!r})\n{program}", seconds=200)
 
 
 def test_many_calls_leave_nothing_behind():
