@@ -131,6 +131,7 @@ INTERRUPTED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize(
     ("x_shape", "d_shape", "limit"),

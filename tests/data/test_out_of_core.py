@@ -386,6 +386,7 @@ MEASURED = """
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_samples(tmp_path):
     """Three times the samples, 130 MB more of them, take about the same memory."""
     block = np.random.default_rng(0).standard_normal((4096, 256), np.float32)  # 4 MB
@@ -419,6 +420,7 @@ def test_threads_do_not_change_a_bit(rng):
         assert_same_refit(fits[0], learner)
 
 
+@pytest.mark.slow
 def test_the_document_runs_as_printed(tmp_path):
     document = Path(__file__).parents[2] / "docs" / "scale.md"
     program = "".join(re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL))

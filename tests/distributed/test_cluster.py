@@ -67,7 +67,7 @@ def assert_same_codes(one, other):
     ],
     ids=["default", "worst", "support", "mod"],
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_a_fit_on_a_cluster_has_the_bits_of_a_local_one(client, Xs, dtype, parameters):
     Xs = [X.astype(dtype) for X in Xs]
     local, remote = fit_both(Xs, **parameters)
@@ -96,6 +96,7 @@ def test_a_worker_that_puts_codes_together_gets_the_module_that_knows_how(Xs):
         assert together.__module__.startswith("coupledict.distributed")
 
 
+@pytest.mark.slow
 def test_every_view_has_codes_of_its_own_with_coupling_support(client, Xs):
     local, remote = fit_both(Xs, coupling="support")
     found = dask.compute(*remote.transform(as_dask(Xs, ROWS)))
@@ -142,6 +143,7 @@ def test_codes_are_written_by_the_workers(client, Xs, tmp_path):
         remote.transform(as_dask(Xs, ROWS), out=tmp_path / "codes.zarr")
 
 
+@pytest.mark.slow
 def test_a_bar_is_shown_as_in_a_local_fit(client, Xs, capsys):
     make(verbose=1).fit(as_dask(Xs, ROWS))
     lines = capsys.readouterr().out.splitlines()
@@ -181,6 +183,7 @@ def sources(Xs, kind, folder):
     raise AssertionError(kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     ["zarr", "mixed", "stored beside", "other chunks", "computed", "persisted", "persisted together"],
@@ -189,6 +192,7 @@ def test_samples_may_come_from_anywhere(client, Xs, kind, tmp_path):
     assert_same_model(*fit_both(Xs, sources(Xs, kind, tmp_path), predictor="dictionary", max_iter=3))
 
 
+@pytest.mark.slow
 def test_chunks_without_rows_are_passed_over(client, Xs, tmp_path):
     views = sources(Xs, "empty chunks", None)
     remote = make(init=[X[:12] for X in Xs], growth=None).fit(views)
@@ -204,6 +208,7 @@ def test_absent_views_are_persisted_as_such(Xs):
     np.testing.assert_array_equal(second.compute(), Xs[1])
 
 
+@pytest.mark.slow
 def test_codes_outlive_the_samples_they_are_made_of(client, Xs):
     local, remote = fit_both(Xs)
     views = persist(as_dask(Xs, ROWS))
@@ -241,6 +246,7 @@ def test_what_is_added_up_stays_as_it_is():
     np.testing.assert_array_equal(parts, np.ones((2, 3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups_per_thread", [0.1, 100])
 def test_tasks_of_many_blocks_give_the_same_bits(client, Xs, monkeypatch, groups_per_thread):
     monkeypatch.setattr(_graph, "GROUPS_PER_THREAD", groups_per_thread)
@@ -267,6 +273,7 @@ def received(client):
     return sizes
 
 
+@pytest.mark.slow
 def test_only_sums_and_dictionaries_travel(client, rng, tmp_path):
     sizes = []
     for rows in (100, 1000):

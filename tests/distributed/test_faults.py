@@ -101,6 +101,7 @@ def test_a_worker_killed_in_the_middle_of_an_iteration_changes_nothing(client, c
     assert_same_model(plain(Xs).fit(cut(Xs, ROWS)), learner)
 
 
+@pytest.mark.slow
 def test_a_worker_that_joins_late_changes_nothing(client, cluster, Xs, tmp_path):
     have_workers(cluster, client, 1, 1)
     joined = []
@@ -128,6 +129,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, monkeypatch):
     reads, clock = tmp_path / "reads", Clock(monkeypatch)
 
@@ -154,6 +156,7 @@ def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, mo
     assert_same_model(plain(Xs).fit(cut(Xs, ROWS)), resumed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [True, False])
 def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, told):
     """A chunk takes 2 seconds, an iteration 40; it would be given up if nobody told of the chunks."""
@@ -200,6 +203,7 @@ except ClusterError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_a_clear_error_and_a_checkpoint_to_go_on_from(client, Xs, tmp_path):
     for v, X in enumerate(Xs):
         np.save(tmp_path / f"{v}.npy", X)
@@ -222,6 +226,7 @@ def test_a_lost_scheduler_is_a_clear_error_and_a_checkpoint_to_go_on_from(client
     assert_same_model(plain(Xs).fit(cut(Xs, ROWS)), resumed)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_given_up(client, cluster, Xs, monkeypatch):
     monkeypatch.setattr(distributed._run, "ANSWER_SECONDS", 0.2)
     data = distributed.DaskData(as_dask(Xs, ROWS), ["a", "b"])
@@ -237,6 +242,7 @@ def test_a_scheduler_that_does_not_answer_is_given_up(client, cluster, Xs, monke
     np.testing.assert_allclose(data.mean_energies(1), [np.mean(np.sum(X**2, axis=1)) for X in Xs])
 
 
+@pytest.mark.slow
 def test_a_client_that_is_closed_is_a_clear_error(cluster, Xs):
     with Client(cluster.address, set_as_default=False) as client, client.as_current():
         data = distributed.DaskData(as_dask(Xs, ROWS), ["a", "b"])
@@ -247,6 +253,7 @@ def test_a_client_that_is_closed_is_a_clear_error(cluster, Xs):
 # Interrupts
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_finished_iterations_and_an_idle_cluster(hears_interrupts, client, Xs, tmp_path):
     reads = tmp_path / "reads"
     main = threading.main_thread().ident
@@ -269,6 +276,7 @@ def test_an_interrupt_leaves_the_finished_iterations_and_an_idle_cluster(hears_i
 # The last, for it costs a worker
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_its_workers_is_given_up(client, cluster, Xs):
     client.run_on_scheduler(set_allowed_failures, 0)
     try:

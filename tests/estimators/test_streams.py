@@ -85,6 +85,7 @@ def assert_same(one, other):
 # Memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["coupled", "online", "single"])
 def test_memory_does_not_grow(rng, kind, monkeypatch):
     """After a warm-up, a thousand batches leave nothing behind, and the history is bounded."""

@@ -379,6 +379,7 @@ def assert_full(found, folder, numbers):
     assert os.listdir(folder) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of the size of files (resource)")
 def test_a_file_that_may_not_grow(tmp_path):
     found = run_full(tmp_path, 500_000)
@@ -386,6 +387,7 @@ def test_a_file_that_may_not_grow(tmp_path):
     assert all("File too large" in message for _, _, message, _ in found)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no mount")
 def test_a_full_disk(tmp_path):
     disk = tmp_path / "disk"

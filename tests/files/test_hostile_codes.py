@@ -199,6 +199,7 @@ print(len(kinds))
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_unpickled_while_models_are_opened_and_used():
     done = run_python(WATCHED, ROOT / "torture")
     assert done.returncode == 0, done.stderr

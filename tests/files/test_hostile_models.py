@@ -51,6 +51,7 @@ def test_cut_at_any_length(kinds, path):
         refused(path)
 
 
+@pytest.mark.slow
 def test_random_damage_of_every_kind(kinds):
     found = model_files.run(216, 20)
     assert found["mutations"] == 216 == found["refused"] + found["believed, and it works"] + found.get("harmless", 0)
@@ -142,6 +143,7 @@ def big_files():
     yield "a large model", forge({"x": np.ones((2000, 2000))}, {}), "opened"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
     expected = {str(tmp_path / "zeros"): "more than 100000000"}

@@ -76,6 +76,7 @@ def test_all_classes_of_files_are_among_them(kinds):
     assert {type(kinds[name].model).__name__ for name in KINDS} == set(PLACES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_parameters_of_strangers_are_refused_or_work(kinds, tmp_path, name):
     kind, path = kinds[name], tmp_path / "model"

@@ -238,6 +238,7 @@ def told(tmp_path_factory):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @cannot_cut
 def test_every_reader_raises(told):
     wrong = {name: said for name, said in told.items() if not said.startswith("OSError")}
@@ -375,6 +376,7 @@ print(lost)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mapped._copy_memory is None, reason="the system has no call that copies memory")
 def test_a_file_that_is_truncated_while_it_is_read(tmp_path):
     path = tmp_path / "X.npy"

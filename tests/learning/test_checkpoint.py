@@ -435,6 +435,7 @@ def run(program, path):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs that are killed are forks, which Windows has not")
 def test_killed_at_any_moment(path):
     same, done = run(KILLED, path)
@@ -442,6 +443,7 @@ def test_killed_at_any_moment(path):
     assert max(done) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="the disk is full by a limit (resource), which Windows has not")
 def test_a_full_disk(path):
     number, message, n_iter, same = run(FULL, path)

@@ -147,6 +147,7 @@ def test_one_coder_of_incomplete_samples(data):
         assert set(together(*[lambda shared=shared: encode(shared)] * N_THREADS)) == {expected}
 
 
+@pytest.mark.slow
 def test_tasks_with_one_model_each(data):
     views, _ = data
     labels = np.digitize(views[0][:, 0], [-0.5, 0.5])

@@ -154,6 +154,7 @@ def test_an_interrupt_does_not_wait_for_the_results_before_it():
     assert stop.cancelled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_loop_stops_at_a_whole_iteration(n_jobs):
     """Every moment of the loop and of the passes: the model is that of the iterations in its history."""
@@ -183,6 +184,7 @@ def test_a_loop_stops_at_a_whole_iteration(n_jobs):
     assert blas_threads() == before
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the collector closes the file
 def test_a_file_is_whole_or_absent(tmp_path):
     learner = make(6, max_iter=1).fit([X[:40] for X in planted_views(np.random.default_rng(0))[0]])

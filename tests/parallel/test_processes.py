@@ -88,6 +88,7 @@ def test_forks_beside_a_fit(jobs, way):
         assert processes.WAYS[way](jobs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["spawn", "joblib, loky"])
 def test_processes_of_their_own(jobs, way):
     expected = [processes.do(job) for job in jobs[:2]]
@@ -200,6 +201,7 @@ def test_n_jobs_is_meant_as_said_in_a_process_that_must_not_start_others():
     assert answers.get() == (2, count_jobs(-1), 1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="it counts threads as Linux does")
 @pytest.mark.usefixtures("two_blas_threads")
 @pytest.mark.parametrize("kind", list(processes.KINDS))

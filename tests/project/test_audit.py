@@ -10,6 +10,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+pytestmark = pytest.mark.slow
+
 TODAY = date(2026, 11, 17)
 OLD = audit.Use("fruit", "1.4", "lower bound")
 NEW = audit.Use("fruit", "2.0", "pinned")

@@ -17,6 +17,8 @@ extras.need("yaml")
 import conda  # noqa: E402  (tools/conda.py)
 import yaml  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
 RECIPE = yaml.safe_load(TEXT)

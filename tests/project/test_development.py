@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(lock.ROOT)
 HOOKS = ".pre-commit-config.yaml"
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]

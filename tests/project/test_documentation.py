@@ -142,6 +142,7 @@ def test_commands_must_print_what_is_shown(tmp_path, monkeypatch):
     assert len(pages.run_shell(block._replace(text="$ false\n"), "a page")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: str(page.relative_to(DOCS)))
 def test_pages_run_as_printed(page, tmp_path, monkeypatch):
     """Every block of code and every command, in order, in an empty folder, with what the reader is told to bring."""
@@ -379,6 +380,7 @@ def site_checks():
     return module
 
 
+@pytest.mark.slow
 def test_a_build_fails_on_a_page_that_loads_from_elsewhere_and_on_no_other(tmp_path):
     """Two pages with the settings of the documentation; `make docs` builds them all."""
     pytest.importorskip("sphinx_gallery")

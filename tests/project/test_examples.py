@@ -36,6 +36,7 @@ def any_port(monkeypatch):
     monkeypatch.setattr(ServerNode, "start_http_server", start_anywhere)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
 def test_every_example_draws(example, tmp_path, monkeypatch):
     mpl.use("Agg")
@@ -85,6 +86,7 @@ def test_every_example_has_its_place_in_the_gallery():
     assert sorted(names, key=place) == ["plot_paired_atoms.py", "plot_cluster.py", "plot_new.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plot_three_views", "plot_widen_speech", "plot_streaming"])
 def test_notebooks_open_and_run(name, tmp_path, monkeypatch):
     """What a page of the gallery offers for download: cells of code that run in order, in an empty folder."""
@@ -115,6 +117,7 @@ def test_notebooks_open_and_run(name, tmp_path, monkeypatch):
     assert list((tmp_path / "here").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_speech_can_be_played(tmp_path, monkeypatch):
     """The players are the value of their block, which the gallery and notebooks show; what they hold is sound."""
     mpl.use("Agg")

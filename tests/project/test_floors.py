@@ -50,6 +50,7 @@ def imported(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_a_dependency():
     found = set().union(*(imported(path) for path in (ROOT / "src" / "coupledict").rglob("*.py")))
     foreign = found - set(sys.stdlib_module_names) - {"coupledict"} - OF_EXPERIMENTS

@@ -7,6 +7,8 @@ import subprocess
 import pytest
 import resolve
 
+pytestmark = pytest.mark.slow
+
 LINUX, *_, MUSL = resolve.PLATFORMS
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import check_sbom
 import pytest
 
+pytestmark = pytest.mark.slow
+
 nanobind = pytest.importorskip("nanobind", reason="nanobind is not installed; it comes with the group 'native'.")
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(nanobind.__file__).parent

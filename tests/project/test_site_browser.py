@@ -16,6 +16,8 @@ from PIL import Image
 
 from support.waiting import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 #: Columns of code that fit at 1280 pixels: on a page, and in the docstring of a method.
 ON_PAGES, IN_DOCSTRINGS = 88, 112

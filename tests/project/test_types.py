@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("mypy")
 
 #: Each line is to be refused, with the words behind it; or revealed, and then the words are its type.

@@ -10,6 +10,8 @@ from fnmatch import fnmatch
 import pytest
 import wheels
 
+pytestmark = pytest.mark.slow
+
 TABLE = tomllib.loads((wheels.ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
 PLATFORM = wheels.Platform("manylinux_2_28", "x86_64")
 NAME = "coupledict-1.0-cp311-cp311-manylinux_2_28_x86_64.whl"

@@ -14,6 +14,8 @@ from support.browsing import pixels
 from support.html import Page, explorer_data
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "</script><script>alert(1)</script><!--\"'><img src=x onerror=alert(1)>"
 N_ATOMS = 10
 COLUMNS = 4  # of the grid of 10 atoms

@@ -15,6 +15,8 @@ from support.browsing import DESKTOP, PHONE, pixels
 from support.report_results import FIGURES, N_ATOMS, N_PATCHES, SIDE, make_dictionaries, make_figures, make_results
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = 6  # of the grid of 27 atoms
 LAST = N_ATOMS - 1
 SPACE = "\N{NO-BREAK SPACE}"

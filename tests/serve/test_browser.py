@@ -105,6 +105,7 @@ def test_a_dropped_stack_is_fused_shown_and_downloaded(open_page, rng):
     assert page.locator(".before").get_attribute("src").endswith("source-1-view.png")
 
 
+@pytest.mark.slow
 def test_a_chosen_picture_is_enlarged(open_page, rng):
     page = open_page()
     small = rng.integers(0, 255, (16, 20, 3), np.uint8)
@@ -125,6 +126,7 @@ def test_a_chosen_picture_is_enlarged(open_page, rng):
     until(page, "(text) => document.querySelector('#enlarge h2')?.textContent.endsWith(text)", ending)
 
 
+@pytest.mark.slow
 def test_a_model_is_explored_in_a_frame_apart(open_page, rng, tmp_path):
     learner = coupledict.CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=1, random_state=0)
     learner.fit([rng.standard_normal((40, 16)), rng.standard_normal((40, 16))]).save(tmp_path / "m.safetensors")
@@ -143,6 +145,7 @@ def test_a_model_is_explored_in_a_frame_apart(open_page, rng, tmp_path):
     assert content.startswith(b"<!doctype html>")
 
 
+@pytest.mark.slow
 def test_a_stack_is_gathered_and_put_in_order_before_it_is_fused(open_page, rng):
     sent = []
     page = open_page(before=lambda page: page.on("request", lambda request: sent.append(request.method)))
@@ -182,6 +185,7 @@ def test_a_stack_is_gathered_and_put_in_order_before_it_is_fused(open_page, rng)
     assert page.locator("#fuse .compare").is_visible()  # until they are fused
 
 
+@pytest.mark.slow
 def test_a_file_is_not_taken_twice(open_page, rng):
     page = open_page()
     near, far = files_of(stack(rng))
@@ -200,6 +204,7 @@ def test_a_file_is_not_taken_twice(open_page, rng):
     assert status(page) == "One of them was there already."
 
 
+@pytest.mark.slow
 def test_files_are_dragged_into_order(open_page, rng):
     page, near = open_page(), png(stack(rng)[0])
     drop(page, *((f"{number}.png", near) for number in range(1, 5)))
@@ -212,6 +217,7 @@ def test_files_are_dragged_into_order(open_page, rng):
     assert page.locator("#fuse .drop.over").count() == 0  # it is no file from outside
 
 
+@pytest.mark.slow
 def test_files_have_small_pictures(open_page):
     page = open_page()
     pixels = np.zeros((300, 200, 3), np.uint8)
@@ -227,6 +233,7 @@ def test_files_have_small_pictures(open_page):
     assert box["height"] <= 48
 
 
+@pytest.mark.slow
 def test_the_format_follows_the_files_until_it_is_chosen(open_page, rng):
     page, data = open_page(), b"x"
     chosen = "document.querySelector('#fuse form').elements.format.value"
@@ -244,6 +251,7 @@ def test_the_format_follows_the_files_until_it_is_chosen(open_page, rng):
     assert page.evaluate(chosen) == "PNG"
 
 
+@pytest.mark.slow
 def test_the_result_is_downloaded_as_jpeg_png_or_tiff(open_page, rng):
     page = open_page()
     posts = []
@@ -269,6 +277,7 @@ def test_the_result_is_downloaded_as_jpeg_png_or_tiff(open_page, rng):
     assert len(posts) == 1  # no other fusion
 
 
+@pytest.mark.slow
 def test_what_was_done_to_a_source_is_told(open_page, rng):
     note = "Could not be aligned: <b>nothing fits</b>."
 
@@ -291,6 +300,7 @@ def test_what_was_done_to_a_source_is_told(open_page, rng):
     assert f"Of 60 {TIMES} 44 pixels, what all pictures show is kept." in page.locator("#fuse .note").inner_text()
 
 
+@pytest.mark.slow
 def test_options_reach_the_program(open_page, rng):
     keep_forms = """
       const send = XMLHttpRequest.prototype.send;
@@ -317,6 +327,7 @@ def test_options_reach_the_program(open_page, rng):
 # What goes wrong
 
 
+@pytest.mark.slow
 def test_bad_files_give_a_message_on_the_page(open_page, rng):
     page = open_page()
     fuse(page, (HOSTILE, b"no picture"), ("b.png", b"no picture"))
@@ -339,6 +350,7 @@ def test_bad_files_give_a_message_on_the_page(open_page, rng):
     assert page.get_by_role("alert").inner_text() == "Expected one picture at a time, got 2."
 
 
+@pytest.mark.slow
 def test_too_much_is_refused_before_it_is_sent(open_page):
     sent = []
 
@@ -356,6 +368,7 @@ def test_too_much_is_refused_before_it_is_sent(open_page):
     assert "POST" not in sent
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_told(open_page, rng):
     page = open_page(
         before=lambda page: page.route("**/jobs/*", lambda route: route.abort()), expected="ERR_FAILED|jobs/fuse"
@@ -366,6 +379,7 @@ def test_a_server_that_is_gone_is_told(open_page, rng):
     assert page.locator("#fuse .progress").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_amid_work_is_told(open_page, rng):
     page = open_page(
         before=lambda page: page.route("**/watch", lambda route: route.abort()), expected="ERR_FAILED|watch"
@@ -375,6 +389,7 @@ def test_a_program_that_ends_amid_work_is_told(open_page, rng):
     assert "is coupledict serve still running" in page.get_by_role("alert").inner_text()
 
 
+@pytest.mark.slow
 def test_work_is_told_of_queued_and_cancelled(open_page, rng):
     large, small = long_work(rng), files_of(stack(rng))
     first, second = open_page(expected="jobs/|about:blank"), open_page()
@@ -397,6 +412,7 @@ def test_work_is_told_of_queued_and_cancelled(open_page, rng):
     assert told["state"] == "cancelled"  # nobody waited for it any more
 
 
+@pytest.mark.slow
 def test_a_reload_loses_neither_the_work_nor_its_result(open_page, rng):
     page = open_page(expected="watch")  # which the reload breaks
     fuse(page, *long_work(rng))
@@ -425,6 +441,7 @@ def test_a_reload_loses_neither_the_work_nor_its_result(open_page, rng):
     page.evaluate("sessionStorage.setItem('coupledict-jobs', JSON.stringify({ fuse: { id: 'gone', handing: 0 } }))")
 
 
+@pytest.mark.slow
 def test_a_result_that_is_gone_is_not_missed(open_page):
     page = open_page(expected="404")  # of which the browser tells
     page.evaluate("sessionStorage.setItem('coupledict-jobs', JSON.stringify({ fuse: { id: 'gone', handing: 0 } }))")
@@ -435,6 +452,7 @@ def test_a_result_that_is_gone_is_not_missed(open_page):
     assert page.locator("#fuse .result").is_hidden()
 
 
+@pytest.mark.slow
 def test_the_time_left_is_told_when_it_is_known_and_steadily(open_page):
     page = open_page()
     told = page.evaluate(
@@ -470,6 +488,7 @@ def test_the_time_left_is_told_when_it_is_known_and_steadily(open_page):
 # By hand
 
 
+@pytest.mark.slow
 def test_the_line_moves_by_mouse_and_keys(open_page, rng):
     page = open_page()
     fuse(page, *files_of(stack(rng)))
@@ -502,6 +521,7 @@ def test_the_line_moves_by_mouse_and_keys(open_page, rng):
 LARGE = np.array([900, 1500, 3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1, 2])
 def test_the_pixels_are_seen_at_100_percent(open_page, rng, ratio):
     page = open_page(device_scale_factor=ratio)
@@ -576,6 +596,7 @@ def test_the_pixels_are_seen_at_100_percent(open_page, rng, ratio):
     assert split(page)[1] == f"inset(0px {100 - split(page)[0]:g}% 0px 0px)"
 
 
+@pytest.mark.slow
 def test_a_double_click_shows_the_place(open_page, rng):
     page = open_page()
     fuse(page, *files_of(stack(rng, tuple(LARGE))))
@@ -595,6 +616,7 @@ KEYS = [("ArrowRight", "enlarge"), ("ArrowRight", "widen"), ("End", "explore"), 
 KEYS += [("ArrowLeft", "explore")]
 
 
+@pytest.mark.slow
 def test_all_of_it_works_by_keyboard(open_page):
     page = open_page()
     page.keyboard.press("Tab")
@@ -619,6 +641,7 @@ def test_all_of_it_works_by_keyboard(open_page):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_legible_and_never_scrolls_sideways(open_page, rng, options, scheme):
@@ -643,6 +666,7 @@ def test_it_is_legible_and_never_scrolls_sideways(open_page, rng, options, schem
             assert button.bounding_box()["height"] >= 44  # for fingers
 
 
+@pytest.mark.slow
 def test_a_finger_moves_the_line(open_page, rng):
     page = open_page(**PHONE)
     fuse(page, *files_of(stack(rng)))

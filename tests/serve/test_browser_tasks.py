@@ -19,6 +19,8 @@ from support.serving import png, program, stack
 from support.voices import RATE, telephone, voice
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 TASKS = ("fuse", "enlarge", "widen", "explore")
 NARROW_PHONE = PHONE | {"viewport": {"width": 400, "height": 600}}
 LONG = "a-name-without-end-" * 6

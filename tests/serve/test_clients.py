@@ -37,6 +37,7 @@ def read_all(raw):
         return b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [128, 1024])
 def test_half_open_connections_do_not_stop_it(tmp_path, files):
     with program(tmp_path, files=files) as (process, address, _), ExitStack() as opened:
@@ -220,6 +221,7 @@ GARBAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["closed", "reset", "half closed"])
 def test_garbage_is_answered_without_a_word_in_the_terminal(tmp_path, ending):
     with program(tmp_path) as (process, address, _):

@@ -38,7 +38,10 @@ def bytes_below(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-@pytest.mark.parametrize("name", ["SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU"])
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")]
+
+
+@pytest.mark.parametrize("name", ["SIGHUP", *OTHERS])
 def test_signals_that_can_be_caught_leave_nothing_behind(tmp_path, name):
     with program(tmp_path) as (process, address, _):
         assert answers(address)
@@ -50,6 +53,7 @@ def test_signals_that_can_be_caught_leave_nothing_behind(tmp_path, name):
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
     ignore = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"  # as nohup does
     command = python(ignore + COMMAND, "serve", "--no-browser")
@@ -67,6 +71,7 @@ def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
         assert end(process, signal.SIGTERM) == 0
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
     ours, theirs = os.openpty()
     take = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
@@ -84,6 +89,7 @@ def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_server_left_is_removed_by_the_next_one(tmp_path):
     with program(tmp_path) as (alive, address, _):
         assert answers(address)
@@ -104,6 +110,7 @@ def test_what_a_killed_server_left_is_removed_by_the_next_one(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_everything_on_disk_is_in_the_folder_of_the_run(tmp_path):
     with program(tmp_path) as (process, address, _), begin_upload(address):
         (folder,) = folders(tmp_path)

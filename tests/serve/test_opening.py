@@ -69,6 +69,7 @@ def ask(port, path):
     return answer.status, answer.headers["location"]
 
 
+@pytest.mark.slow
 def test_what_stands_on_the_command_line_opens_nothing(places):
     place, beside = places
     with fake_browser(beside, asks=False, stays=False) as (browser, told):
@@ -94,6 +95,7 @@ def test_what_stands_on_the_command_line_opens_nothing(places):
         assert folders(place) == []
 
 
+@pytest.mark.slow
 def test_a_browser_in_the_foreground_is_answered_and_holds_up_nothing(places):
     place, beside = places
     with fake_browser(beside, asks=True, stays=True) as (browser, told), program(place, browser=browser) as served:
@@ -109,6 +111,7 @@ def test_a_browser_in_the_foreground_is_answered_and_holds_up_nothing(places):
         os.kill(called["pid"], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_ticket_is_taken_from_those_who_ask_for_the_page_only(tmp_path):
     with serving(tmp_path / "jobs") as client:
         for method in ("HEAD", "POST", "OPTIONS"):
@@ -117,6 +120,7 @@ def test_a_ticket_is_taken_from_those_who_ask_for_the_page_only(tmp_path):
         assert (status, headers["location"]) == (303, f"/{TOKEN}/")
 
 
+@pytest.mark.slow
 def test_the_file_leads_a_real_browser_to_the_page(tmp_path, browser):
     with serving(tmp_path / "jobs") as client:
         Opening(tmp_path, f"http://127.0.0.1:{client.port}/{TICKET}", print)

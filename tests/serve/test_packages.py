@@ -18,6 +18,7 @@ def spoil(folder, package, line):
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.parametrize(
     ("line", "reason"),

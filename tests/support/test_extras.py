@@ -58,6 +58,7 @@ def test_every_extra_has_its_packages_in_the_table():
     }
 
 
+@pytest.mark.slow
 def test_files_and_tests_are_skipped_with_a_sentence_and_others_fail(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     pytester.makeconftest(CONFTEST)

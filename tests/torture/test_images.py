@@ -15,6 +15,7 @@ from coupledict.files import whole
 from coupledict.images import Inpainting, MultiFocusFusion, StainSeparator
 
 
+@pytest.mark.slow
 def test_awkward_pictures():
     figures = fuzz_images.run(90, seed=1)
     assert figures["cases"] == 90
@@ -70,11 +71,13 @@ def test_threads_that_change_a_result_are_noticed(monkeypatch):
         fuzz_images.run(30, seed=1)
 
 
+@pytest.mark.slow
 def test_killed_commands():
     figures = kill_commands.run(6, seed=1)
     assert figures["kills"] == 6
 
 
+@pytest.mark.slow
 def test_outputs_that_are_not_written_whole_are_noticed(monkeypatch):
     @contextmanager
     def careless(path, *, replace=True):

@@ -24,12 +24,14 @@ from support.programs import run_python
 TORTURE = Path(kills.__file__).parent
 
 
+@pytest.mark.slow
 def test_codes_of_awkward_problems():
     figures = fuzz_coding.run(300, seed=1)
     assert figures["cases"] == 300
     assert figures["nonzeros"] > 3000
 
 
+@pytest.mark.slow
 def test_fits_on_awkward_samples():
     figures = fuzz_learning.run(60, seed=1)
     assert figures["cases"] == 60
@@ -161,12 +163,14 @@ def test_a_refusal_without_need_is_noticed(problem, monkeypatch):
     fuzz_coding.check(problem, Counter())
 
 
+@pytest.mark.slow
 def test_killed_fits():
     figures = kills.run(6, seed=1)
     assert figures["kills"] >= 6
     assert figures["fits brought to the same end"] >= 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
     @contextmanager
     def careless(path, **how):
@@ -179,6 +183,7 @@ def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
         kills.run(60, seed=1)
 
 
+@pytest.mark.slow
 def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
     (tmp_path / "good.py").write_text("print('noise')\nprint('{\"cases\": 3}')\n")
     (tmp_path / "bad.py").write_text("raise SystemExit('it broke')\n")
@@ -224,6 +229,7 @@ def in_a_process(program):
     return run_python(f"import sys; sys.path.insert(0, {str(TORTURE)!r})\n{program}", seconds=200)
 
 
+@pytest.mark.slow
 def test_many_calls_leave_nothing_behind():
     extras.need("cv2")
     done = in_a_process("import endurance, json; print(json.dumps(endurance.run(60, 0)))")
@@ -242,6 +248,7 @@ endurance.run(40, 0)
 """
 
 
+@pytest.mark.slow
 def test_what_is_left_behind_is_noticed():
     extras.need("cv2")
     done = in_a_process(LEAK)
@@ -249,6 +256,7 @@ def test_what_is_left_behind_is_noticed():
     assert "AssertionError: memory grew" in done.stderr
 
 
+@pytest.mark.slow
 def test_interrupts_at_random_moments():
     extras.need("cv2")
     # How soon is for `make torture`, on a machine that does nothing else.
