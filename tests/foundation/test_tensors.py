@@ -271,7 +271,7 @@ def refused(value: Any, *words: str) -> None:
     [((2, 1), "device 1 of CUDA"), ((8, 0), "device 0 of Metal"), ((10, 0), "of ROCm"), ((99, 0), "kind 99 of DLPack")],
 )
 def test_arrays_on_other_devices_are_refused(device, words):
-    refused(Exporter(U, device=device), "memory of the processor", "tensor_doors.Exporter", words, "Copy it there")
+    refused(Exporter(U, device=device), "memory of the processor", "support.Exporter", words, "Copy it there")
     refused(Convertible(U, device=device), words)
 
 
@@ -312,7 +312,7 @@ def test_what_a_library_says_is_told():
     ],
 )
 def test_every_door_refuses_what_it_cannot_read(call):
-    with pytest.raises(TypeError, match=r"memory of the processor, got tensor_doors\.Exporter on device 1 of CUDA"):
+    with pytest.raises(TypeError, match=r"memory of the processor, got support\.Exporter on device 1 of CUDA"):
         call(Exporter(L, device=(2, 1)))
 
 
