@@ -246,6 +246,7 @@ def test_every_reader_raises(told):
     assert len(told) > 70
 
 
+@pytest.mark.slow
 @cannot_cut
 def test_errors_tell_what_is_wrong(told):
     for said in told.values():

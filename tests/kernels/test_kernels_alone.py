@@ -24,6 +24,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_every_way_to_code_passes_without_the_package():
     command = [sys.executable, "-W", "error", "-c", WITHOUT, SCRIPT, _native.__file__]
     result = run(command)

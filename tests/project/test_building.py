@@ -16,6 +16,7 @@ TOOLS = Path(sys.executable).parent
 NEEDED = {name: shutil.which(name, path=f"{TOOLS}{os.pathsep}{os.environ['PATH']}") for name in ("cmake", "ninja")}
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="how compilers are hidden and found is tested on Linux"),
     pytest.mark.skipif(None in NEEDED.values(), reason="cmake and ninja are needed to configure a build"),
 ]
