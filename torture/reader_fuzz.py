@@ -26,7 +26,6 @@ SECONDS, MEGABYTES, LONGEST = 10, 1024, 1 << 15  # that one input may take, and 
 INSTRUMENTED = [
     "coupledict.files.models",
     "coupledict.files.state",
-    "coupledict.files.older",
     "coupledict.files.packing",
     "coupledict.loading",
     "coupledict.estimators.saving",

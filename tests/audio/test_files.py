@@ -79,26 +79,32 @@ def changing(part, key, value):
     return lambda tensors, metadata: (tensors if part == "tensors" else metadata).update({key: value})
 
 
+def changing_fact(key, value):
+    return lambda tensors, metadata: metadata["narrow"].update({key: value})
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        *(without(key) for key in ("projection", "low_atoms", "refitted", "view_weights", "parameters", "constant")),
+        *(without(f"narrow.{key}") for key in ("projection", "low_atoms", "refitted", "view_weights")),
+        *(without(key) for key in ("parameters", "narrow", "telephone", "telephone.basis")),
         changing("metadata", "parameters", {"context": -1}),
         changing("metadata", "parameters", {"context": 1}),
         changing("metadata", "parameters", {"speed": 2}),
         changing("metadata", "parameters", [3]),
-        changing("metadata", "ceiling", "loud"),
-        changing("metadata", "ceiling", None),
-        changing("metadata", "n_samples", "many"),
-        changing("metadata", "half", {"basis": [1, 2]}),
+        changing_fact("ceiling", "loud"),
+        changing_fact("ceiling", None),
+        changing_fact("n_samples", "many"),
+        changing_fact("n_nonzero", 0),
+        lambda tensors, metadata: metadata["narrow"].pop("constant"),
+        changing("metadata", "half", {"narrow.basis": [1, 2]}),
         changing("metadata", "half", {"nothing": [1]}),
-        changing("tensors", "low_atoms", np.zeros((2, 32, 3), np.float32)),
-        changing("tensors", "low_atoms", np.zeros((2, 32), np.float32)),
-        changing("tensors", "high_atoms", np.zeros((2, 31, 16), np.float32)),
-        changing("tensors", "high_mean", np.zeros(129)),
-        changing("tensors", "view_weights", np.zeros((2, 2))),
-        changing("tensors", "basis", np.zeros((0, 129), np.float32)),
-        without("telephone.basis"),
+        changing("tensors", "narrow.low_atoms", np.zeros((2, 32, 3), np.float32)),
+        changing("tensors", "narrow.low_atoms", np.zeros((2, 32), np.float32)),
+        changing("tensors", "narrow.high_atoms", np.zeros((2, 31, 16), np.float32)),
+        changing("tensors", "narrow.high_mean", np.zeros(129)),
+        changing("tensors", "narrow.view_weights", np.zeros((2, 2))),
+        changing("tensors", "narrow.basis", np.zeros((0, 129), np.float32)),
         changing("metadata", "telephone", {}),
         changing("metadata", "telephone", 3),
         changing("tensors", "telephone.high_mean", np.zeros(129, np.float32)),
@@ -111,15 +117,6 @@ def test_models_that_contradict_themselves(model, tmp_path, damage):
     write_model(path, tensors, metadata)
     with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
         BandwidthExtension.load(path)
-
-
-def test_a_model_that_knows_one_kind_serves_both(model, narrow, tmp_path):
-    tensors, metadata = read_model(_saved(model, tmp_path))
-    metadata.pop("telephone")
-    write_model(tmp_path / "model", tensors, metadata)
-    same = BandwidthExtension.load(tmp_path / "model")
-    assert list(same.models_) == ["narrow"]
-    np.testing.assert_array_equal(same.extend(narrow, band="telephone"), model.extend(narrow, band="narrow"))
 
 
 def test_a_model_of_another_kind(model, tmp_path):

@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import pickle
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
-import coupledict
 from coupledict import StoppedByCallback
 from coupledict.audio import BandwidthExtension, _frames, narrow_band
 from support.voices import voice
 
-OLD = Path(__file__).parents[1] / "data" / "models-1" / "bandwidth_half.safetensors"
 SMALL = {"n_components": 16, "n_nonzero_coefs": 2, "n_dictionaries": 3, "max_iter": 2, "random_state": 0}
 
 
@@ -103,13 +100,6 @@ def test_widening_does_not_change_a_model(model, tmp_path):
     other.score([voice(2, 1.0)])
     other.save(tmp_path / "model")
     assert pickle.dumps(copy.deepcopy(vars(other))) == before
-
-
-def test_a_model_of_the_first_format_opens():
-    model = BandwidthExtension.load(OLD)
-    assert (model.n_components, model.max_samples, model.max_iter) == (8, 400, 8)
-    narrow = narrow_band(voice(2, 0.5))
-    np.testing.assert_array_equal(coupledict.load(OLD).extend(narrow), model.extend(narrow))
 
 
 def test_verbose_shows_the_stages(model, capsys):

@@ -441,18 +441,10 @@ def test_representations_that_contradict_themselves(saved, tmp_path):
     for changed in (
         {"sharpness": 0.0},
         {"sharpness": "sharp"},
+        {"sharpness": None},
         {"coding": "auto"},
         {"preprocess": "whiten"},
         {"n_nonzero_coefs": 0},
         {"n_nonzero_coefs": "auto"},
     ):
         refused(tmp_path / "model", tensors, metadata | {"chosen": chosen | changed})
-    # A file of before probabilities, with settings that were all given.
-    parameters = metadata["parameters"] | {"n_nonzero_coefs": 3, "coding": "joint"}
-    write_model(
-        tmp_path / "old", tensors, {k: v for k, v in metadata.items() if k != "chosen"} | {"parameters": parameters}
-    )
-    old = coupledict.load(tmp_path / "old")
-    assert (old.n_nonzero_coefs_, old.coding_, old.preprocess_) == (3, "joint", "none")
-    with pytest.raises(ValueError, match="Fit it again"):
-        old.predict_proba(np.zeros((1, 12)))

@@ -1,24 +1,19 @@
-"""What classifiers and matchers promise alike: progress, stopping, views by name, old files; use changes nothing."""
+"""What classifiers and matchers promise alike: progress, stopping, views by name, files; use changes nothing."""
 
 from __future__ import annotations
 
 import _thread
-import json
 import signal
-from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 
-import coupledict
 from coupledict import ModelFileError, Progress, StoppedByCallback
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.files.older import renamed_parameters
 from coupledict.matching import CrossModalMatcher, _comparing
 from coupledict.views import Views
 
-OLD = Path(__file__).parents[1] / "data" / "models-1"
 SMALL = {"n_components": 8, "n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0}
 
 
@@ -271,64 +266,14 @@ def test_errors_of_predicting_a_view(data, given, view, error, message):
         model.predict(given(*data[0]), view=view)
 
 
-# Files of format 1
-
-
-def old(name):
-    """Return a model that the code before the first release saved, its views, and what it made of them."""
-    told = json.loads((OLD / f"{name}.json").read_text())
-    return coupledict.load(OLD / f"{name}.safetensors"), [np.array(view) for view in told.pop("views")], told
-
-
-def test_an_old_classifier():
-    model, Xs, told = old("classifier")
-    np.testing.assert_allclose(model.decision_function(Xs), told["decision_function"], rtol=1e-9)
-    np.testing.assert_allclose(model.decision_function([None, Xs[1]]), told["second view alone"], rtol=1e-9)
-    np.testing.assert_allclose(model.predict_proba(Xs), told["predict_proba"], rtol=1e-9)
-    assert model.predict(Xs).tolist() == told["predict"]
-    assert (model.ridge_alpha, model.head) == ("auto", "codes+features")
-
-
-def test_an_old_classifier_by_samples():
-    model, (X,), told = old("representation")
-    np.testing.assert_allclose(model.decision_function(X), told["decision_function"], rtol=1e-9)
-    assert model.predict(X).tolist() == told["predict"]
-    assert model.atoms == "samples"
-
-
-def test_an_old_matcher():
-    model, Xs, told = old("matcher")
-    np.testing.assert_allclose(model.similarity(*Xs), told["similarity"], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.predict([Xs[0], None], view=1), told["predict"], rtol=1e-9, atol=1e-12)
-    assert model.match(*Xs).tolist() == told["match"]
-    assert (model.ridge_alpha, model.whiten_shrinkage, model.semi_coupled) == (0.1, None, False)
-
-
-@pytest.mark.parametrize(
-    ("make", "before", "now"),
-    [
-        (CoupledClassifier, {"refit": False, "head": "codes", "alpha": "auto"}, {"head": "dictionary"}),
-        (CoupledClassifier, {"refit": True, "head": "codes", "alpha": 0.5}, {"head": "codes", "ridge_alpha": 0.5}),
-        (SparseRepresentationClassifier, {"dictionary": "classes"}, {"atoms": "learned"}),
-        (SparseRepresentationClassifier, {"dictionary": "samples"}, {"atoms": "samples"}),
-        (CrossModalMatcher, {"coupling": "mapped", "alpha": 0.2}, {"semi_coupled": True, "ridge_alpha": 0.2}),
-        (CrossModalMatcher, {"coupling": "code", "whiten_alpha": 1.0}, {"whiten_shrinkage": 1.0}),
-    ],
-)
-def test_old_names_of_parameters(make, before, now):
-    assert make(**renamed_parameters(make.__name__, before, "1")).get_params() == make(**now).get_params()
-
-
-@pytest.mark.parametrize("name", ["classifier", "representation", "matcher"])
-def test_load_of_a_class_opens_its_own_kind_only(name):
-    classes = {
-        "classifier": CoupledClassifier,
-        "representation": SparseRepresentationClassifier,
-        "matcher": CrossModalMatcher,
-    }
-    for own, cls in classes.items():
-        if own == name:
-            assert type(cls.load(OLD / f"{name}.safetensors")) is cls
+@pytest.mark.parametrize("name", ["classifier", "samples", "matcher"])
+def test_load_of_a_class_opens_its_own_kind_only(data, name, tmp_path):
+    make, fit, _ = FITS[name]
+    model = fit(make(), *data)
+    model.save(tmp_path / "model")
+    for cls in (CoupledClassifier, SparseRepresentationClassifier, CrossModalMatcher):
+        if cls is type(model):
+            assert type(cls.load(tmp_path / "model")) is cls
         else:
-            with pytest.raises(ModelFileError, match=f"to hold a {cls.__name__}, got a {classes[name].__name__}"):
-                cls.load(OLD / f"{name}.safetensors")
+            with pytest.raises(ModelFileError, match=f"to hold a {cls.__name__}, got a {type(model).__name__}"):
+                cls.load(tmp_path / "model")

@@ -76,7 +76,7 @@ def test_a_page_explores_the_atoms(model, tmp_path):
 
 @pytest.mark.parametrize("command", ["show", "encode", "predict"])
 def test_a_model_file_is_read_once(model, tmp_path, rng, command, monkeypatch):
-    read, seen = state.read_versioned, []
+    read, seen = state.read_model, []
 
     def count(path):
         seen.append(path)
@@ -85,7 +85,7 @@ def test_a_model_file_is_read_once(model, tmp_path, rng, command, monkeypatch):
     np.save(tmp_path / "x.npy", rng.standard_normal((5, 16)))
     rest = {"show": [], "encode": ["-o", tmp_path / "c.npz"], "predict": ["--view", 1, "-o", tmp_path / "p.npy"]}
     given = [] if command == "show" else [tmp_path / "x.npy", "none"]
-    monkeypatch.setattr(state, "read_versioned", count)
+    monkeypatch.setattr(state, "read_model", count)
     assert call(command, model, *given, *rest[command]).returncode == 0
     assert seen == [model]
 
@@ -99,12 +99,12 @@ def test_the_shape_of_atoms_is_asked_for_noted_or_guessed(model, tmp_path):
     assert shape_told(model, "--patch", "curve") == [[16], [7]]
     tensors, metadata = read_model(model)
     noted = tmp_path / "noted"
-    write_model(noted, tensors, metadata | {"made": {"patch_shape": [[2, 8], None], "views": ["a", "b"]}})
+    write_model(noted, tensors, metadata | {"made": {"patch_size": [[2, 8], None], "views": ["a", "b"]}})
     assert shape_told(noted) == [[2, 8], [7]]
     assert "view 0" in call("show", noted).stdout
     assert "a: 16 features (patches of 2 x 8)" in call("show", noted).stdout
     for odd in ([[3, 3], None], [1, 2], "squares", [["x"], None], {"a": 1}, [[16.5], []]):
-        write_model(noted, tensors, metadata | {"made": {"patch_shape": odd, "views": [3, None]}})
+        write_model(noted, tensors, metadata | {"made": {"patch_size": odd, "views": [3, None]}})
         assert shape_told(noted) == [[4, 4], [7]], odd
     assert "multiplies to 16 features" in refused(call("show", model, "--patch", "8x8"), code=1)
     for odd in ("8y8", "0", "4x4x4", "", "2x2x2x2"):

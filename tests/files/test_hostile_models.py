@@ -251,9 +251,7 @@ def test_no_tensor_of_any_kind_may_hold_what_is_no_number(kinds, path, value):
     assert n > 50
 
 
-# Older files do not have the last three.
-OPTIONAL = {"version", "stream", "refit.0.1", "refit.1.0", "atom_classes", "fitted_with", "coupled", "n_nonzero"}
-OPTIONAL |= {"scaling.0.energies", "scaling.1.energies", "telephone"}  # older files have none
+OPTIONAL = {"version", "stream", "refit.0.1", "refit.1.0", "atom_classes"}
 OPTIONAL_IN = {
     "checkpoint": {"components.0", "components.1"},  # of the model; a fit is taken up from atoms of its own
     "checkpoint as a model": {"checkpoint", "checkpoint.atoms.0", "checkpoint.atoms.1"},

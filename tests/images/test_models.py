@@ -1,10 +1,9 @@
-"""Models of images as files: parameters are kept, older files still open, and using a model does not change it."""
+"""Models of images as files: parameters are kept, and using a model does not change it."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from coupledict import ModelFileError
 from coupledict.files import read_model, write_model
 from coupledict.images import MultiFocusFusion, SuperResolution
 
-OLD = Path(__file__).parents[1] / "data" / "models-1"
 SHARP = data.coins()[40:140, 30:150]
 SOFT = ndimage.gaussian_filter(SHARP, 2.0)
 LEFT = np.arange(SHARP.shape[1]) < 60
@@ -76,7 +74,6 @@ def test_callbacks_and_generators_are_not_saved(fusion, tmp_path):
     [
         lambda tensors, metadata: metadata.pop("learner"),
         lambda tensors, metadata: metadata.update(learner=[]),
-        lambda tensors, metadata: metadata.pop("views"),
         lambda tensors, metadata: metadata["parameters"].update(window=5),
         lambda tensors, metadata: metadata["learner"].update(coupling="support"),
         lambda tensors, metadata: metadata["learner"].update(n_nonzero_coefs=None),
@@ -93,34 +90,6 @@ def test_fusions_that_contradict_themselves(fusion, tmp_path, damage):
     write_model(tmp_path / "model", tensors, metadata)
     with pytest.raises(ModelFileError, match=r"Expected '.*model' to hold a complete model, but"):
         MultiFocusFusion.load(tmp_path / "model")
-
-
-def test_a_fusion_of_an_earlier_version_is_refused(fusion, tmp_path):
-    """Its dictionary is of brightness, which focus is no longer measured by; as a dictionary it still opens."""
-    message = "expected a dictionary of detail in focus and out of focus, got one of an earlier version"
-    with pytest.raises(ModelFileError, match=r"to hold a MultiFocusFusion, got a CoupledDictionaryLearning"):
-        MultiFocusFusion.load(OLD / "fusion.safetensors")
-    learner = coupledict.load(OLD / "fusion.safetensors")
-    assert isinstance(learner, coupledict.CoupledDictionaryLearning)
-    assert [atoms.shape for atoms in learner.components_] == [(8, 16)] * 2
-    fusion.save(tmp_path / "later")
-    tensors, metadata = read_model(tmp_path / "later")
-    del metadata["views"]
-    metadata["parameters"] |= {"window": 5, "seam": 0.5, "min_region": 0.02, "max_bytes": 1 << 20}
-    write_model(tmp_path / "later", tensors, metadata)
-    for load in (MultiFocusFusion.load, coupledict.load):
-        with pytest.raises(ModelFileError, match=message):
-            load(tmp_path / "later")
-
-
-def test_a_super_resolution_of_the_first_format_opens():
-    model = SuperResolution.load(OLD / "super_resolution_half.safetensors")
-    assert (model.scale, model.max_samples, model.ridge_alpha, model.n_neighbors) == (2, 400, None, 30)
-    large = model.upscale(SHARP[:20, :30])
-    assert large.shape == (40, 60)
-    np.testing.assert_array_equal(
-        coupledict.load(OLD / "super_resolution_half.safetensors").upscale(SHARP[:20, :30]), large
-    )
 
 
 def test_fusing_does_not_change_a_fusion(fusion):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, OnlineDictionaryLearning, SparseCoder, lasso_gaps, load, sparse_encode
-from coupledict.learning import engine
 
 FACTORS = [1e-6, 37.0, 1e300, 1e-300, 1e308, 1e-320]
 UNEQUAL = [(1, 1e-6), (1e-6, 1), (1, 1e300), (1e300, 1e-6), (1, 1e-300), (1e-6, 0), (0, 1e300)]
@@ -191,19 +190,13 @@ def test_missing_entries_of_a_view_of_weight_0_are_filled_in(Xs):
     assert learner.score(given) == pytest.approx(learner.score([Xs[0], None]), rel=1e-12)
 
 
-def test_batches_go_on_from_files_with_other_norms(Xs, tmp_path, monkeypatch):
-    """Before only ratios counted, atoms had norm 1 with the weights as given."""
-    weights, path = [400.0, 100.0], tmp_path / "model.safetensors"
+@pytest.mark.parametrize(("before", "after"), [("balanced", [400.0, 100.0]), ([400.0, 100.0], "balanced")])
+def test_batches_go_on_from_files_after_the_weights_were_changed(Xs, tmp_path, before, after):
+    """Joint norms depend on the weights; atoms in a file have the norms that belong to those of its batches."""
     halves = [[X[:120] for X in Xs], [X[120:] for X in Xs]]
-    expected = make(weights).partial_fit(halves[0]).partial_fit(halves[1])
-    with monkeypatch.context() as earlier:
-        as_given = engine.group_atoms
-        earlier.setattr(
-            engine, "group_atoms", lambda *given, **options: as_given(*given, **options | {"relative": False})
-        )
-        old = make(weights).partial_fit(halves[0])
-    np.testing.assert_allclose(size(old, weights), 1 / 400, rtol=1e-9)
-    old.save(path)
-    learner = load(path).partial_fit(halves[1])
-    for D, E in zip(learner.components_, expected.components_, strict=True):
-        np.testing.assert_allclose(D, E, rtol=0, atol=1e-6)
+    learner = make(before).partial_fit(halves[0]).set_params(view_weights=after)
+    learner.save(tmp_path / "model.safetensors")
+    again = load(tmp_path / "model.safetensors").partial_fit(halves[1])
+    expected, found = (np.hstack(model.components_) for model in (learner.partial_fit(halves[1]), again))
+    expected, found = (atoms / np.linalg.norm(atoms, axis=1, keepdims=True) for atoms in (expected, found))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)

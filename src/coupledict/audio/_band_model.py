@@ -114,8 +114,7 @@ class BandModel:
         numbers = {name: check_number(facts[name], name) for name in NUMBERS}
         parts: dict[str, Any] = {name: tensors[name] for name in ARRAYS}
         bands = Bands(**parts, constant=numbers["constant"], ceiling=numbers["ceiling"])
-        told = facts.get("n_nonzero", settings["n_nonzero_coefs"])
-        settings = settings | {"n_nonzero_coefs": check_file_count(told, "number of nonzeros", 1)}
+        settings = settings | {"n_nonzero_coefs": check_file_count(facts["n_nonzero"], "number of nonzeros", 1)}
         learners = []
         atoms = (tensors[name] for name in ("low_atoms", "high_atoms", "refitted", "view_weights"))
         for low, high, refitted, weights in zip(*atoms, strict=True):

@@ -24,7 +24,7 @@ from ..parallel.jobs import count_jobs
 from . import _frames
 from ._band_model import BandModel
 from ._frames import FIRST_HIGH, N_HIGH, NARROW_RATE, RATE, Floats, decibels
-from ._layouts import LAYOUTS, NARROW
+from ._layouts import LAYOUTS
 from ._learning import BandFitter
 from ._metrics import floor_of, frame_distances
 from ._signals import check_rate, check_signal, check_signals
@@ -189,10 +189,6 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
             "ridge_alpha": 1e-3,  # what the figures of docs/audio.md were measured with
         }
 
-    def _model(self, kind: str) -> BandModel:
-        """Return the model of a kind of speech; files of earlier versions have only one."""
-        return self.models_.get(kind, self.models_[NARROW.kind])
-
     def _widen(
         self, blocks: Iterable[Floats], n_samples: int | None = None, kind: str = "narrow"
     ) -> Iterator[tuple[Floats, Floats]]:
@@ -200,7 +196,7 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
 
         Its length is `n_samples`, if known; its band is of the kind "narrow" or "telephone".
         """
-        model = self._model(kind)
+        model = self.models_[kind]
         predictor = model.predictor(count_jobs(self.n_jobs))
         with self._watched() as told:
             meter = Meter(told, "widening", n_samples)
@@ -326,7 +322,7 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
         array = check_signal(signal, "signal")
         if array.ndim != 1:
             raise ValueError(f"Expected signal to have one dimension, got shape {array.shape}. Give channels alone.")
-        model = self._model(kind)
+        model = self.models_[kind]
         found, predictor = [np.empty((0, N_HIGH), np.float32)], model.predictor(count_jobs(self.n_jobs))
         for (window,) in model.windows([array.astype(np.float64)]):
             found.append(model.predict(window, predictor)[:, -N_HIGH:].astype(np.float32))
@@ -386,15 +382,13 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
     def _to_state(self, *, half: bool = False) -> ModelState:
         """Return the fitted estimator as data; with `half` in half precision.
 
-        The model that comes with the package is stored so; the loss is too small to measure. What belongs to narrow
-        bands has names without a prefix, as in files of versions that knew nothing else.
+        The model that comes with the package is stored so; the loss is too small to measure.
         """
         tensors: dict[str, Array] = {}
         facts: dict[str, JSON] = {}
         for kind, model in self.models_.items():
-            own, told = model.tensors_and_facts()
-            tensors |= {_start(kind) + name: array for name, array in own.items()}
-            facts |= told if kind == NARROW.kind else {kind: told}
+            own, facts[kind] = model.tensors_and_facts()
+            tensors |= {f"{kind}.{name}": array for name, array in own.items()}
         if half:
             packed = {name: array for name, array in tensors.items() if array.dtype == np.float32}
             facts["half"] = {name: list[JSON](array.shape) for name, array in packed.items()}
@@ -407,12 +401,9 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
         halves = {name: unpack_half(state.tensors[name], shape) for name, shape in facts.get("half", {}).items()}
         tensors, models = state.tensors | halves, {}
         for kind, layout in LAYOUTS.items():
-            if kind != NARROW.kind and kind not in facts:
-                continue
-            start = _start(kind)
+            start = f"{kind}."
             own = {name.removeprefix(start): array for name, array in tensors.items() if name.startswith(start)}
-            told = facts if kind == NARROW.kind else facts[kind]
-            models[kind] = BandModel.from_file(layout, estimator.context, own, told, estimator._settings())
+            models[kind] = BandModel.from_file(layout, estimator.context, own, facts[kind], estimator._settings())
         estimator.models_ = models
         return estimator
 
@@ -423,8 +414,3 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
             check_count(self.context, "context")
         check_share(self.strength, "strength")
         self._check_run()
-
-
-def _start(kind: str) -> str:
-    """Return what the names of tensors of one kind of speech begin with."""
-    return "" if kind == NARROW.kind else f"{kind}."

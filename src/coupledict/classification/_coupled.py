@@ -523,9 +523,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
             raise ValueError("it contradicts itself about its views")
         model.classes_ = read_classes(facts)
         n_classes = model.classes_.size
-        # Files that do not tell the head are of before there were kernels and blends.
-        head = "codes+features" if model.head == "auto" else model.head
-        recognizer = Recognizer.from_state(state, head, n_classes, **model._learner_parameters())
+        recognizer = Recognizer.from_state(state, n_classes, **model._learner_parameters())
         keep_fitted(model, cls._shown(recognizer))
         model.n_features_in_ = recognizer.widths[0] if single else recognizer.widths
         if "atom_classes" in state.tensors:

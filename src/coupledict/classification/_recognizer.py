@@ -218,18 +218,17 @@ class Recognizer:
         return tensors, facts
 
     @classmethod
-    def from_state(cls, state: ModelState, head: HeadKind, n_classes: int, **parameters: Any) -> Recognizer:
+    def from_state(cls, state: ModelState, n_classes: int, **parameters: Any) -> Recognizer:
         """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself.
 
         `parameters` are those of the learners.
         """
         facts, n_views = state.facts, state.facts["n_views"]
         # The parameters of the estimator may have been changed after the fit.
-        fitted_with = dict(facts.get("fitted_with", {}))
-        head = fitted_with.pop("head", head)
-        check_choice(head, "head", get_args(HeadKind))
-        if not set(fitted_with) <= set(FIT_PARAMETERS):
-            raise ValueError("it was fitted with parameters that it does not have")
+        fitted_with = dict(facts["fitted_with"])
+        head: Any = check_choice(fitted_with.pop("head"), "head", get_args(HeadKind))
+        if set(fitted_with) != set(FIT_PARAMETERS):
+            raise ValueError("it does not tell the parameters that it was fitted with")
         make_estimator(CoupledDictionaryLearning, fitted_with)  # checks them
         parameters |= fitted_with
         if facts["dtype"] not in ("float32", "float64"):

@@ -144,7 +144,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     n_features_in_: int
     n_iter_: int
     _scaler: Scaler
-    _sharpness: float | None
+    _sharpness: float
 
     def __init__(
         self,
@@ -387,8 +387,6 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         array of shape (n_samples, n_classes)
         """
         norms = self._residuals(X)
-        if self._sharpness is None:
-            raise ValueError("This classifier was saved before it had probabilities. Fit it again to have them.")
         return np.asarray(softmax(-self._sharpness * norms.astype(np.float64), axis=1).astype(norms.dtype))
 
     def predict(self, X: npt.ArrayLike) -> Array:
@@ -450,25 +448,19 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         model.atom_classes_ = check_atom_classes(state.tensors["atom_classes"], n_atoms, n_classes)
         if np.any(np.diff(model.atom_classes_) < 0) or np.unique(model.atom_classes_).size < n_classes:
             raise ValueError("the classes of its atoms are not in order")
-        model._read_chosen(state.facts.get("chosen"))
+        model._read_chosen(state.facts["chosen"])
         model.n_features_in_ = model._scaler.n_features
         model.n_iter_ = 1 if model.atoms == "samples" else model.max_iter
         restore_names(model, state.facts)
         return model
 
-    def _read_chosen(self, told: Any) -> None:
-        """Set what was chosen from a file, checked; files of before anything was chosen have it in the parameters."""
-        given = {
-            "n_nonzero_coefs": self.n_nonzero_coefs,
-            "coding": self.coding,
-            "preprocess": self.preprocess or "none",
-        }
-        chosen: dict[str, Any] = given | {"sharpness": None} if told is None else dict(told)
+    def _read_chosen(self, chosen: dict[str, Any]) -> None:
+        """Set what was chosen from a file, checked."""
         self.n_nonzero_coefs_ = check_file_count(chosen["n_nonzero_coefs"], "number of atoms per sample", least=1)
         coding: Any = check_choice(chosen["coding"], "coding", get_args(Coding))
         check_choice(chosen["preprocess"], "preprocess", (*get_args(Preprocess), "none"))
-        sharpness = chosen["sharpness"]
-        if sharpness is not None and not 0 < float(sharpness) <= MOST_SHARPNESS:
+        sharpness = float(chosen["sharpness"])
+        if not 0 < sharpness <= MOST_SHARPNESS:
             raise ValueError(f"its probabilities have a sharpness of {sharpness}")
         self.coding_, self.preprocess_ = coding, str(chosen["preprocess"])
-        self._sharpness = None if sharpness is None else float(sharpness)
+        self._sharpness = sharpness

@@ -159,10 +159,7 @@ class Route:
 
 def read_shares(told: Any) -> Shares:
     """Return the shares of the parts of a file, checked."""
-    alone = {"codes": 1.0}  # files of before there were parts
-    shares, sizes = (
-        {str(name): float(value) for name, value in told.get(kind, alone).items()} for kind in ("shares", "sizes")
-    )
+    shares, sizes = ({str(name): float(value) for name, value in told[kind].items()} for kind in ("shares", "sizes"))
     if not shares or set(shares) != set(sizes) or not set(shares) <= set(PARTS):
         raise ValueError(f"its decisions have parts {sorted(shares)}, and sizes of {sorted(sizes)}")
     if not all(0 < share <= 1 for share in shares.values()) or not all(1e-6 < size < 1e6 for size in sizes.values()):

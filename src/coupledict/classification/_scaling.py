@@ -150,17 +150,13 @@ class Scaler:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Array], view: int) -> Scaler:
         """Return the scaler of which :meth:`tensors` gave the arrays."""
-        start = f"scaling.{view}."
-        arrays = {name[len(start) :]: array for name, array in tensors.items() if name.startswith(start)}
         kinds: dict[str, Any] = {"constant": float, "extended": bool, "unit": bool}
-        known = {name: kinds.get(name, np.asarray)(array) for name, array in arrays.items()}
-        width = known["shift"].size + known["extended"]
-        known.setdefault("energies", np.ones(width))  # files written before there were missing entries
-        scaler = cls(**known)
+        arrays = {field.name: tensors[f"scaling.{view}.{field.name}"] for field in fields(cls)}
+        scaler = cls(**{name: kinds.get(name, np.asarray)(array) for name, array in arrays.items()})
         n_features = scaler.shift.shape
         if any(part.shape != n_features or part.ndim != 1 for part in (scaler.factor, scaler.center, scaler.gain)):
             raise ValueError("its scaling does not fit its features")
-        if scaler.energies.shape != (width,) or np.any(scaler.energies < 0):
+        if scaler.energies.shape != (scaler.width,) or np.any(scaler.energies < 0):
             raise ValueError("its scaling does not fit its features")
         return scaler
 

@@ -26,7 +26,7 @@ class OpenedModel:
     @property
     def patch_sizes(self) -> Any:
         """The size of the patches of each view, as noted; not checked."""
-        return self.made.get("patch_size", self.made.get("patch_shape"))  # the latter in older files
+        return self.made.get("patch_size")
 
     def view_names(self, n_views: int) -> list[str] | None:
         """Return the names of the views, or None if they have none."""

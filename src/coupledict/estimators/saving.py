@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -21,9 +21,6 @@ Saved = TypeVar("Saved", bound="SavedMixin")
 
 class SavedMixin:
     """Mixin for estimators that can be saved to a file, as data without code, and loaded from it."""
-
-    #: Names of other classes whose models :meth:`load` accepts too.
-    _also_loads: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def _to_state(self) -> ModelState:
@@ -70,7 +67,7 @@ class SavedMixin:
             For a file that is damaged, of another estimator, or written by a newer version.
         """
         state = ModelState.read(path)
-        if state.estimator not in (cls.__name__, *cls._also_loads):
+        if state.estimator != cls.__name__:
             raise ModelFileError(
                 f"Expected {quoted(path)} to hold a {cls.__name__}, got a {printable(state.estimator[:100])}."
                 " coupledict.load opens models of all kinds."

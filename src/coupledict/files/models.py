@@ -27,8 +27,7 @@ Array: TypeAlias = npt.NDArray[Any]
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 FORMAT = "coupledict"
-FORMAT_VERSION = "2"
-READABLE_VERSIONS = ("1", "2")
+FORMAT_VERSION = "1"
 RESERVED = "__metadata__"  # the key that safetensors uses for the strings
 NOT_SAFETENSORS = "one that is not in the safetensors format or is damaged"
 LENGTH_BYTES = 8  # a safetensors file begins with the length of its header, little-endian
@@ -141,11 +140,6 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
     --------
     write_model : Writes the file; has an example.
     """
-    return read_versioned(path)[:2]
-
-
-def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any], str]:
-    """Return the tensors and metadata, as :func:`read_model` does, and the format version of the file."""
     name = quoted(path)
     if is_special(path):
         _damaged(name, "a pipe or a device")
@@ -172,7 +166,7 @@ def read_versioned(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict
             _damaged(name, f"one whose tensor {key!r} holds NaN or infinity")
     if marks.get("checksum") != _checksum(tensors, text):
         _damaged(name, "one whose contents do not match their checksum")
-    return tensors, metadata, marks["format_version"]
+    return tensors, metadata
 
 
 def _check_tensor(name: object, array: object) -> Array:
@@ -332,11 +326,11 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def _check_marks(marks: Mapping[str, str], name: str) -> None:
-    """Refuse a safetensors file that is not a coupledict model, or of a format version that is not readable."""
+    """Refuse a safetensors file that is not a coupledict model, or of another format version."""
     if marks.get("format") != FORMAT:
         raise ModelFileError(f"Expected {name} to be a coupledict model, got a safetensors file of something else.")
     version = marks.get("format_version", "")
-    if version in READABLE_VERSIONS:
+    if version == FORMAT_VERSION:
         return
     if re.fullmatch("[1-9][0-9]{0,8}", version):
         raise ModelFileError(

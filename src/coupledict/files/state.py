@@ -17,8 +17,7 @@ import numpy as np
 from ..foundation.arrays import Array
 from ..foundation.tensors import with_numpy
 from ..foundation.version import __version__
-from .models import JSON, MOST, contradiction, read_versioned, write_model
-from .older import renamed_parameters
+from .models import JSON, MOST, contradiction, read_model, write_model
 
 #: Errors that rebuilding a model from an inconsistent file may raise.
 CONTRADICTIONS = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
@@ -65,19 +64,18 @@ class ModelState:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state from a file; parameters that had other names in older files get their present ones.
+        """Read a state from a file.
 
         Raises
         ------
         ModelFileError
             For a file that is damaged, not a model, or written by a newer version.
         """
-        tensors, metadata, version = read_versioned(path)
+        tensors, metadata = read_model(path)
         try:
             name, parameters = metadata.pop("estimator"), metadata.pop("parameters")
             if not isinstance(name, str) or not isinstance(parameters, dict):
                 raise ValueError("it does not tell its estimator and its parameters")
-            parameters = renamed_parameters(name, parameters, version)
         except CONTRADICTIONS as error:
             raise contradiction(path, "a complete model", error) from error
         return cls(name, parameters, tensors, metadata)

@@ -33,7 +33,6 @@ from ._opencv import one_opencv_thread
 MODEL = "fusion.safetensors"  # tools/train_fusion.py makes it
 LEARNER = CoupledDictionaryLearning.__name__
 MOST = 1e3  # in a dictionary from a file: atoms have norm 1, and energies of far larger ones could overflow
-VIEWS = "detail in focus, detail out of focus"  # a file says what its dictionary is of: earlier ones were of brightness
 
 
 class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
@@ -262,16 +261,11 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         learner = self._dictionary()._to_state()
         # `fit` gave the learner a generator as random_state, which a file cannot hold.
         parameters = {name: value for name, value in learner.parameters.items() if name != "random_state"}
-        facts = learner.facts | {"learner": parameters, "views": VIEWS}
+        facts = learner.facts | {"learner": parameters}
         return ModelState(type(self).__name__, plain_parameters(self), learner.tensors, facts)
 
     @classmethod
     def _from_state(cls, state: ModelState) -> Self:
-        if state.facts.get("views") != VIEWS:
-            raise ValueError(
-                "Expected a dictionary of detail in focus and out of focus, got one of an earlier version, which was of"
-                " brightness; fit learns a new one."
-            )
         learner = CoupledDictionaryLearning._from_state(
             ModelState(LEARNER, state.facts["learner"], state.tensors, state.facts)
         )

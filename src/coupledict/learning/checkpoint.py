@@ -31,8 +31,6 @@ GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 MT19937_WORDS, PHILOX_WORDS = 624, 4  # words of their states
 #: Parameters that may differ on resume: learning does not depend on them.
 FREE_PARAMETERS = ("n_jobs", "verbose", "callback", "random_state", "predictor", "ridge_alpha", "sparse_output")
-#: Parameters that older checkpoints do not have, with the value that they were made with.
-LATER_PARAMETERS: dict[str, Any] = {"missing": "error", "positive_code": False, "positive_dict": False}
 
 
 def _plain_state(state: Any) -> Any:
@@ -174,10 +172,10 @@ def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: di
     if state.estimator != estimator:
         raise ValueError(f"Expected {name} to be a checkpoint of a {estimator}, got one of a {state.estimator}.")
     other = "something else"  # stands for what is not data, like a callable: neither dict has it
-    then = LATER_PARAMETERS | state.parameters
+    then = state.parameters
     differing = [
         f"{key} ({then.get(key, other)!r} then, {parameters.get(key, other)!r} now)"
-        for key in [*parameters, *(key for key in state.parameters if key not in parameters)]
+        for key in [*parameters, *(key for key in then if key not in parameters)]
         if key not in FREE_PARAMETERS and then.get(key, other) != parameters.get(key, other)
     ]
     if differing:

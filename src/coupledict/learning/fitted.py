@@ -267,7 +267,7 @@ def _read_running_sums(
         if not np.isfinite(size):
             raise ValueError("the atoms of its batches are too large")
         if size > 0 and abs(size - 1) > OTHER_NORM:
-            unit /= size  # older files have other norms where the largest weight is not 1
+            unit /= size  # view_weights was changed after the batches
         group.atoms[:] = atoms * unit  # normalising again could change the last bit
         sums.append(Sums(a / unit / unit, b / unit))
     return RunningSums(groups, float(scale), check_file_count(told["n_batches"], "number of batches", 1), sums)

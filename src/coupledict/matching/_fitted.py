@@ -143,17 +143,12 @@ class FittedMatcher:
         return tensors, facts
 
     @classmethod
-    def from_state(
-        cls, state: ModelState, *, coupled: bool, n_nonzero: int, shrinkage: float | None, classes: Array | None
-    ) -> FittedMatcher:
-        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself.
-
-        What files of older versions do not tell is given.
-        """
+    def from_state(cls, state: ModelState, classes: Array | None) -> FittedMatcher:
+        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself."""
         tensors, facts = state.tensors, state.facts
         # The parameters of the estimator may have been changed after the fit.
-        coupled = bool(facts.get("coupled", coupled))
-        n_nonzero = check_file_count(facts.get("n_nonzero", n_nonzero), "number of nonzeros", 1)
+        coupled = bool(facts["coupled"])
+        n_nonzero = check_file_count(facts["n_nonzero"], "number of nonzeros", 1)
         n_views, n_members = facts["n_views"], facts["n_members"]
         if not isinstance(n_views, int) or not isinstance(n_members, int) or n_views < 2 or n_members < 1:
             raise ValueError(f"it claims {n_views!r} views and {n_members!r} dictionaries")
@@ -162,7 +157,7 @@ class FittedMatcher:
         weights = tensors["weights"]
         if weights.shape != (n_views,) or np.any(weights <= 0):
             raise ValueError("its view weights do not fit its views")
-        told = facts["choice"] if "choice" in facts else _older_choice(facts, n_views, shrinkage)
+        told = facts["choice"]
         choice = _read_choice(told, n_views)
         whitenings = [
             Whitening.from_tensors(
@@ -185,19 +180,6 @@ class FittedMatcher:
         own = [whitening.n_features for whitening in whitenings]
         metrics = metrics_from_tensors(tensors, own) if choice.direct_weight > 0 else {}
         return cls(whitenings, members, prior, choice, smooth, metrics)
-
-
-def _older_choice(facts: dict[str, Any], n_views: int, shrinkage: float | None) -> dict[str, Any]:
-    """Return what a file of a version without preparation, kernel and direct comparison would tell of them."""
-    return {
-        "turned": facts["turned"],
-        "rest": [False] * n_views,
-        "kinds": [None] * n_views,
-        "places": [1.0] * n_views,
-        "shrinkage": shrinkage,
-        "kernel_weight": 0.0,
-        "direct_weight": 0.0,
-    }
 
 
 def _read_choice(told: dict[str, Any], n_views: int) -> Choice:

@@ -11,7 +11,7 @@ import numpy as np
 from ..estimators.ensemble import seeds
 from ..foundation.arrays import Array, common_dtype
 from ..foundation.progress import Callback
-from ._choosing import SHRINKAGE, Choice, Wanted, choose
+from ._choosing import Choice, Wanted, choose
 from ._direct import fit_metrics
 from ._fitted import FittedMatcher
 from ._kernel import fit_kernel
@@ -122,13 +122,6 @@ def present(view: Array) -> Array:
     """Return the samples that have a view."""
     there = has_view(view)
     return view if there.all() else view[there]
-
-
-def older_shrinkage(model: Any) -> float | None:
-    """Return the shrinkage of whitening that a matcher of a version without validation had."""
-    if not model.whiten:
-        return None
-    return SHRINKAGE if model.whiten_shrinkage is None else float(model.whiten_shrinkage)
 
 
 def _number(value: float | None) -> float | None:

@@ -49,7 +49,7 @@ from ._checks import (
 )
 from ._comparing import Sides
 from ._fitted import FittedMatcher
-from ._fitting import Plan, fit_matcher, older_shrinkage
+from ._fitting import Plan, fit_matcher
 from ._index import GalleryIndex
 from ._preparing import Preprocess, check_preprocess, preprocess_of_views
 from ._ranking import Indices
@@ -528,13 +528,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         classes = read_classes(state.facts) if "classes" in state.facts else None
         check_compare(model.compare, state.facts["n_views"], labelled=classes is not None)
         preprocess_of_views(model.preprocess, state.facts["n_views"], None)
-        fitted = FittedMatcher.from_state(
-            state,
-            coupled=not model.semi_coupled,
-            n_nonzero=model.n_nonzero_coefs,
-            shrinkage=older_shrinkage(model),
-            classes=classes,
-        )
+        fitted = FittedMatcher.from_state(state, classes)
         keep_fitted(model, cls._shown(fitted, None) | {"classes_": classes})
         restore_names(model, state.facts)
         model.components_ = [ViewArrays(atoms, model._names) for atoms in model.components_]
