@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
 import unicodedata
+from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from PIL import Image
 import coupledict
 from coupledict.audio import BandwidthExtension
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.cli import main
+from coupledict.cli import _info, main
 from coupledict.files import read_model, state, write_model
 from coupledict.images import MultiFocusFusion, SuperResolution
 from coupledict.matching import CrossModalMatcher
@@ -174,6 +177,24 @@ def test_info_tells_what_is_missing_and_how_to_get_it(monkeypatch):
     monkeypatch.setattr("coupledict.cli._info._is_there", lambda module: module not in ("soundfile", "zarr"))
     assert '"coupledict[audio,dask]"' in call("info").stdout
     assert json.loads(call("info", "--json").stdout)["extras"]["audio"] is False
+
+
+def test_info_lists_every_extra():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    told = json.loads(call("info", "--json").stdout)["extras"]
+    assert [*told, "all"] == list(project["optional-dependencies"])
+
+
+def test_info_knows_the_modules_of_packages():
+    """A module whose package is installed is there: otherwise info would call the extra missing."""
+    packages = [name for extra, names in _info.requirements().items() if extra for name in names]
+    assert {"pillow-heif", "rawpy", "python-multipart"} <= set(packages)
+    for name in packages:
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+        assert _info._is_there(_info.module_of(name)), name
 
 
 STEERING = ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "one\ntwo", "\r", "\u202egnp", "\x7f", "\u2028", "\udc80"]

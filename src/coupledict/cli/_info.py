@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from importlib import metadata
 
 from ._app import Result, command
 
-#: What each extra adds, by the names of the modules that it brings.
-EXTRAS = {
-    "images": ("skimage", "PIL"),
-    "audio": ("soundfile",),
-    "plot": ("matplotlib",),
-    "dask": ("dask", "distributed", "zarr"),
-    "serve": ("starlette", "uvicorn", "python_multipart"),
-}
-NEEDED = ("numpy", "scipy", "scikit-learn", "threadpoolctl", "rich", "typer")
+PACKAGE = "coupledict"
+#: Modules whose names differ from those of their packages.
+MODULES = {"scikit-image": "skimage", "pillow": "PIL", "opencv-python-headless": "cv2"}
 
 
 @command("Version, instruction sets, threads and packages.", "coupledict info", "coupledict info --json")
@@ -26,8 +21,9 @@ def info() -> Result:
 
     build = build_info()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    versions = {name: metadata.version(name) for name in NEEDED}
-    extras = {name: all(_is_there(module) for module in modules) for name, modules in EXTRAS.items()}
+    needed = requirements()
+    versions = {name: metadata.version(name) for name in needed.pop("")}
+    extras = {extra: all(_is_there(module_of(name)) for name in names) for extra, names in needed.items()}
     data = {
         **build,
         "threads": cores,
@@ -49,6 +45,22 @@ def info() -> Result:
     if missing:
         facts.append(("missing", f'{missing.replace(",", ", ")}: pip install "coupledict[{missing}]"'))
     return Result(data, facts=facts)
+
+
+def requirements() -> dict[str, list[str]]:
+    """Return the packages that each extra adds, as the package's own metadata has them; "" has those always needed."""
+    found: dict[str, list[str]] = {"": []}
+    for requirement in metadata.requires(PACKAGE) or []:
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
+        if name != PACKAGE:  # other extras stand for themselves
+            found.setdefault(extra[1] if extra else "", []).append(name)
+    return found
+
+
+def module_of(package: str) -> str:
+    """Return the name of the module that a package brings."""
+    return MODULES.get(package.lower(), package.lower().replace("-", "_"))
 
 
 def _is_there(module: str) -> bool:
