@@ -33,12 +33,17 @@ if(NOT CMAKE_CXX_COMPILER)
 endif()
 enable_language(CXX)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "MSVC")
+  message(FATAL_ERROR "MSVC's cl has no vector types, which the kernels are written with. Use clang-cl, which is in "
+                      "Visual Studio's 'C++ Clang tools': cmake -T ClangCL (with pip, set "
+                      "CMAKE_GENERATOR_TOOLSET=ClangCL), or CXX=clang-cl with Ninja, ${a_wheel}")
+endif()
 if(NOT "cxx_std_17" IN_LIST CMAKE_CXX_COMPILE_FEATURES)
   message(FATAL_ERROR "Expected a compiler that knows C++17, got ${CMAKE_CXX_COMPILER_ID} "
                       "${CMAKE_CXX_COMPILER_VERSION}. Install a newer one and name it in CXX, ${a_wheel}")
 endif()
-if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang|MSVC)$")
-  message(FATAL_ERROR "Expected GCC, Clang or MSVC, got ${CMAKE_CXX_COMPILER_ID}. "
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang|AppleClang)$")
+  message(FATAL_ERROR "Expected GCC or Clang, got ${CMAKE_CXX_COMPILER_ID}. "
                       "Set CXX to g++, clang++ or (on Windows) clang-cl, ${a_wheel}")
 endif()
 

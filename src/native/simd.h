@@ -4,11 +4,7 @@
 // otherwise the linker could keep the AVX-512 copy of a shared inline function, also for machines without AVX-512.
 #pragma once
 #include "compiler.h"
-#if defined(COUPLEDICT_PLAIN_VECTORS)
-#include "plain_vectors.h"
-#else
 #include "gnu_vectors.h"
-#endif
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {

@@ -103,6 +103,19 @@ def test_headers_of_python_are_asked_for(tmp_path):
     assert "apt install python3-dev" in said
 
 
+def test_users_of_msvc_are_told_to_take_clang_cl(tmp_path):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("this machine has no C++ compiler")
+    said_to_be = ["-DCMAKE_CXX_COMPILER_ID=MSVC", "-DCMAKE_CXX_COMPILER_ID_RUN=1", "-DCMAKE_CXX_COMPILER_FORCED=1"]
+    code, said = configure(tmp_path / "build", f"-DCMAKE_CXX_COMPILER={compiler}", *said_to_be)
+    assert code != 0
+    assert "MSVC's cl has no vector types" in said
+    assert "Use clang-cl" in said
+    assert "cmake -T ClangCL" in said
+    assert said.count("CMake Error") == 1
+
+
 def test_32_bits_are_refused(tmp_path):
     if platform.machine() != "x86_64":
         pytest.skip("the compiler's -m32 is for x86")
