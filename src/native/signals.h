@@ -29,7 +29,8 @@ template <class T>
 constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
 // With at least this left, one round of Gram-Schmidt is enough.
 constexpr double kCleanPivot = 0.1;
-// For the careful method, an atom with less than this left depends on the chosen ones. tests/support/twins.py has the same.
+// For the careful method, an atom with less than this left depends on the chosen ones. tests/support/twins.py has the
+// same.
 constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
 // OLS by the careful method: times 1 over the remaining squared norm of an atom, the relative error of the fall of the
 // squared residual. It is 64 epsilon, for rounding, and the square of that of float32, to which coefficients may be
