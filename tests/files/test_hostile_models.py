@@ -234,6 +234,16 @@ def test_honest_forgeries_are_opened(kinds, path):
             assert all(np.isfinite(array).all() for array in kind.use(kind.open(path))), kind.name
 
 
+def test_another_format_version_of_any_kind_is_refused(kinds, path, monkeypatch):
+    for kind in kinds.values():
+        if kind.path.is_file():
+            parts = read_model(kind.path)
+            with monkeypatch.context() as newer:
+                newer.setattr(models, "FORMAT_VERSION", "2")
+                path.write_bytes(forge(*parts))
+            refused(path, kind.open, "of format version 1, got version 2, written by a newer coupledict")
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_no_tensor_of_any_kind_may_hold_what_is_no_number(kinds, path, value):
     n = 0
