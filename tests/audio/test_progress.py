@@ -13,7 +13,8 @@ import soundfile
 
 import coupledict
 from coupledict import StoppedByCallback
-from coupledict.audio import BandwidthExtension, _frames, narrow_band
+from coupledict.audio import BandwidthExtension, narrow_band
+from coupledict.foundation.block_sizes import SIZES
 from support.voices import voice
 
 OLD = Path(__file__).parents[1] / "data" / "models-1" / "bandwidth_half.safetensors"
@@ -26,8 +27,9 @@ def model():
 
 
 @pytest.fixture
-def short_windows(monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 32)
+def short_windows():
+    with SIZES.changed(window_frames=32):
+        yield
 
 
 class Listener:

@@ -9,8 +9,6 @@ import scipy.signal
 from coupledict.audio import (
     Band,
     BandwidthExtension,
-    _frames,
-    _rates,
     _widening,
     measure_band,
     narrow_band,
@@ -18,6 +16,7 @@ from coupledict.audio import (
 )
 from coupledict.audio._measuring import measure_blocks
 from coupledict.audio._rates import resample, resampled_length
+from coupledict.foundation.block_sizes import SIZES
 from support.voices import companded, resampled, telephone, voice
 
 RATES = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000)
@@ -194,13 +193,12 @@ def test_resampling_follows_the_formula(rate, other):
 
 
 @pytest.mark.parametrize(("rate", "other"), PAIRS)
-def test_resampling_does_not_depend_on_blocks(rate, other, monkeypatch):
-    monkeypatch.setattr(_rates, "WINDOW", 100)
+def test_resampling_does_not_depend_on_blocks(rate, other):
     signal = np.random.default_rng(3).standard_normal((7 * rate // 100, 1))
-    whole = np.concatenate(list(resample([signal], rate, other)))
-    parts = np.concatenate(list(resample(np.array_split(signal, [1, 2, 300]), rate, other)))
+    with SIZES.changed(resampled_samples=100):
+        whole = np.concatenate(list(resample([signal], rate, other)))
+        parts = np.concatenate(list(resample(np.array_split(signal, [1, 2, 300]), rate, other)))
     np.testing.assert_array_equal(parts, whole)
-    monkeypatch.setattr(_rates, "WINDOW", 1 << 15)
     np.testing.assert_allclose(np.concatenate(list(resample([signal], rate, other))), whole, atol=1e-12)
 
 
@@ -272,25 +270,23 @@ def test_samples_without_anything_to_add_stay_the_same_bits(rate):
 
 
 @pytest.mark.parametrize("rate", [8000, 11_025, 44_100])
-def test_streams_do_not_depend_on_blocks(model, narrow, rate, monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 64)
-    monkeypatch.setattr(_rates, "WINDOW", 1000)
-    monkeypatch.setattr(_widening, "PIECE", 700)
-    monkeypatch.setattr(_widening, "MEASURED", 1)
+def test_streams_do_not_depend_on_blocks(model, narrow, rate):
     signal = np.stack([resampled(narrow, 8000, rate), resampled(narrow[::-1], 8000, rate)], axis=1)
-    expected = model.extend(signal, sampling_rate=rate)
     cuts = np.random.default_rng(0).integers(0, len(signal), 20)
-    for blocks in ([signal], np.split(signal, np.sort(cuts)), np.array_split(signal, 300)):
-        found = np.concatenate(list(model.extend_blocks(blocks, sampling_rate=rate)))
-        np.testing.assert_array_equal(found, expected)
-    mono = np.concatenate(list(model.extend_blocks([signal[:, 0]], sampling_rate=rate)))
+    with SIZES.changed(window_frames=64, resampled_samples=1000, added_samples=700):
+        expected = model.extend(signal, sampling_rate=rate)
+        for blocks in ([signal], np.split(signal, np.sort(cuts)), np.array_split(signal, 300)):
+            found = np.concatenate(list(model.extend_blocks(blocks, sampling_rate=rate)))
+            np.testing.assert_array_equal(found, expected)
+            found = np.concatenate(list(_widening.widen_blocks(model._widen, blocks, rate, None, measured=1)))
+            np.testing.assert_array_equal(found, expected)
+        mono = np.concatenate(list(model.extend_blocks([signal[:, 0]], sampling_rate=rate)))
     np.testing.assert_array_equal(mono, expected[:, 0])
     assert list(model.extend_blocks([], sampling_rate=rate)) == []
 
 
-def test_a_stream_is_not_held(monkeypatch):
+def test_a_stream_is_not_held():
     """Output comes while input goes on, as soon as the beginning is measured."""
-    monkeypatch.setattr(_widening, "MEASURED", 1)
     given = []
 
     def source():
@@ -302,7 +298,7 @@ def test_a_stream_is_not_held(monkeypatch):
         for block in blocks:
             yield (twice := np.repeat(block, 2, axis=0)), twice
 
-    stream = _widening.widen_blocks(passing, source(), 48_000, "narrow")
+    stream = _widening.widen_blocks(passing, source(), 48_000, "narrow", measured=1)
     next(stream)
     assert len(given) < 6
 
@@ -327,8 +323,7 @@ def test_the_first_seconds_tell_the_band_of_a_stream(model, wide, narrow):
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7])
-def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks, monkeypatch):
-    monkeypatch.setattr(_widening, "MEASURED", 2)
+def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks):
     kinds = []
 
     def asked(blocks, n_samples=None, kind="narrow"):
@@ -337,7 +332,8 @@ def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks, monkeypatch
             yield (twice := np.repeat(block, 2, axis=0)), twice
 
     signal = np.concatenate([resampled(narrow, 8000, 16_000), wide])
-    found = np.concatenate(list(_widening.widen_blocks(asked, np.array_split(signal, n_blocks), 16_000, None)))
+    blocks = np.array_split(signal, n_blocks)
+    found = np.concatenate(list(_widening.widen_blocks(asked, blocks, 16_000, None, measured=2)))
     assert kinds == ["narrow"]
     np.testing.assert_array_equal(found, signal)
 

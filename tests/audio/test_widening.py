@@ -14,13 +14,13 @@ from coupledict.audio import (
     BandwidthExtension,
     _band_model,
     _frames,
-    _prediction,
     _synthesis,
     log_spectral_distance,
     narrow_band,
     telephone_band,
 )
 from coupledict.audio._layouts import NARROW, TELEPHONE
+from coupledict.foundation.block_sizes import SIZES
 from support.voices import RATE, voice
 
 # The strongest high band, so that what must not happen to it would show.
@@ -96,11 +96,19 @@ def test_the_low_band_is_the_signal(narrow, wide):
     np.testing.assert_array_equal(_frames.upsample(narrow)[::2], narrow)
 
 
-def test_the_high_band_comes_at_the_right_time(model, rng, monkeypatch):
-    monkeypatch.setattr(_prediction.HighBandPredictor, "predict", lambda self, low: np.full((len(low), 129), -30.0))
+class EqualEverywhere:
+    """A predictor of the same high band for every frame."""
+
+    def predict(self, low):
+        return np.full((len(low), 129), -30.0)
+
+
+def test_the_high_band_comes_at_the_right_time(model, rng):
     burst = np.zeros(16_000)
     burst[6000:8000] = rng.standard_normal(2000)
-    high = oaconvolve(model.extend(burst), HIGH_PASS, "same") ** 2
+    part = model.models_["narrow"]
+    wide = [part.extend(window, EqualEverywhere(), 1.0) for (window,) in part.windows([burst])]
+    high = oaconvolve(np.concatenate(wide), HIGH_PASS, "same") ** 2
     low = _frames.upsample(burst) ** 2
     centres = [np.dot(np.arange(32_000), energy) / energy.sum() for energy in (high, low)]
     assert abs(centres[0] - centres[1]) < 50
@@ -128,16 +136,16 @@ def test_blocks_give_the_same_bits(model, narrow, wide, size):
 
 
 @pytest.mark.parametrize("segment", [8, 100])
-def test_windows_do_not_show(model, narrow, wide, monkeypatch, segment):
-    monkeypatch.setattr(_frames, "SEGMENT", segment)
-    piece = slice(0, 8000)
-    np.testing.assert_allclose(model.extend(narrow)[piece], wide[piece], atol=1e-6)
-    np.testing.assert_allclose(model.predict_high_band(narrow)[100], model.predict_high_band(narrow)[100])
+def test_windows_do_not_show(model, narrow, wide, segment):
+    with SIZES.changed(window_frames=segment):
+        np.testing.assert_allclose(model.extend(narrow)[:8000], wide[:8000], atol=1e-6)
+        high = model.predict_high_band(narrow)
+    np.testing.assert_allclose(high, model.predict_high_band(narrow), atol=1e-3)
 
 
-def test_training_in_windows(model, monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 64)
-    other = BandwidthExtension(**SMALL).fit([voice(seed) for seed in range(3)])
+def test_training_in_windows(model):
+    with SIZES.changed(window_frames=64):
+        other = BandwidthExtension(**SMALL).fit([voice(seed) for seed in range(3)])
     for kind, n in (("narrow", 3 * 500), ("telephone", 2 * 3 * 500)):
         ours, theirs = model.models_[kind], other.models_[kind]
         np.testing.assert_allclose(theirs.bands.high_mean, ours.bands.high_mean, atol=1e-4)

@@ -9,7 +9,7 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms, ImageFile
 
-from coupledict.images import _file_tiff
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.images._files import Picture, check_output, read_about, read_image, write_image
 from support.deep_files import deep_png, lzw_tiff
 
@@ -128,11 +128,11 @@ def test_lzw_that_counts_from_white(tmp_path):
     np.testing.assert_array_equal(read_image(lzw_tiff(tmp_path / "a.tif", pixels, white=True)).pixels, ~pixels)
 
 
-def test_many_strips_are_unpacked_in_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(_file_tiff, "GROUP_BYTES", 300)
+def test_many_strips_are_unpacked_in_groups(tmp_path):
     pixels = RNG.integers(0, 65536, (31, 9, 3), dtype=np.uint16)
-    for rows in (1, 4, 31):
-        np.testing.assert_array_equal(read_image(lzw_tiff(tmp_path / "a.tif", pixels, rows=rows)).pixels, pixels)
+    with SIZES.changed(unpacked_bytes=300):
+        for rows in (1, 4, 31):
+            np.testing.assert_array_equal(read_image(lzw_tiff(tmp_path / "a.tif", pixels, rows=rows)).pixels, pixels)
 
 
 def test_previews_beside_the_picture_do_not_count(tmp_path):

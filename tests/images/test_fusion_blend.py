@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.images import _fusion_blend as blend
 from coupledict.images._fusion_focus import CELL, cell_shape
 from support.stacks import motion, texture
@@ -87,7 +88,7 @@ TILES = [(8, 8), (16, 40), (64, 64), (96, 32), (200, 8)]
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("moved", ["not at all", "inside", "beyond its border"])
 @pytest.mark.parametrize("shape", [(150, 170), (101, 67, 3)])
-def test_tiles_change_nothing(tile, moved, shape, monkeypatch, rng):
+def test_tiles_change_nothing(tile, moved, shape, rng):
     matrices = {
         "not at all": None,
         "inside": motion(shape, shift=(1.3, -0.6), turn=0.03, scale=0.8),
@@ -103,12 +104,11 @@ def test_tiles_change_nothing(tile, moved, shape, monkeypatch, rng):
         for number, (source, weight) in enumerate(zip(sources, weights, strict=True))
     ]
     expected = blended(stack, scale=255, noise=4.0)
-    monkeypatch.setattr(blend, "TILE", tile)
-    assert len(blend.tiles(shape[:2])) > 3
+    with SIZES.changed(blended_rows=tile[0], blended_columns=tile[1]):
+        assert len(blend.tiles(shape[:2])) > 3
+        found = blended(stack, scale=255, noise=4.0)
     # OpenCV moves pictures in steps of 1/32 pixel, which may fall to either side.
-    np.testing.assert_allclose(
-        blended(stack, scale=255, noise=4.0), expected, atol=1e-5 if moved == "not at all" else 0.02
-    )
+    np.testing.assert_allclose(found, expected, atol=1e-5 if moved == "not at all" else 0.02)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (512, 768), (513, 769), (700, 20)])

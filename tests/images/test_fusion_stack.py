@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from coupledict import StoppedByCallback
-from coupledict.images import MultiFocusFusion, _fusion_stack
+from coupledict.foundation.progress import Meter
+from coupledict.images import MultiFocusFusion
+from coupledict.images._fusion_passes import fuse_stack, look
+from coupledict.images._fusion_passes import place as place_pictures
 from coupledict.images._fusion_slabs import slab_size, split
 from coupledict.images._fusion_stack import Stack
 from support.stacks import motion, moved_strips, psnr, strips, texture
@@ -59,48 +64,77 @@ def test_files_of_8_and_16_bits_are_on_their_own_scale(tmp_path, kind):
     assert_same(fused, MultiFocusFusion().fuse(pictures))
 
 
-class Reader:
-    """Stands in for read_image: counts what is read, and what of it is still held."""
-
-    def __init__(self, read):
-        self._read, self._lock = read, threading.Lock()
-        self.counts, self.most, self._held = {}, 0, []
-
-    def __call__(self, path):
-        picture = self._read(path)
-        pixels = picture.pixels
-        with self._lock:
-            self.counts[str(path)] = self.counts.get(str(path), 0) + 1
-            self._held = [other for other in self._held if other() is not None]
-            self._held.append(weakref.ref(pixels))
-            self.most = max(self.most, len(self._held))
-        return picture
-
-
-@pytest.mark.parametrize(("n_jobs", "most"), [(1, 2), (2, 3)])
-@pytest.mark.parametrize("slab", [None, 3])
-def test_files_are_read_twice_and_hardly_held(tmp_path, n_jobs, most, slab, monkeypatch):
+@pytest.fixture
+def nine(tmp_path):
     names = [tmp_path / f"{number}.png" for number in range(9)]
     for number, name in enumerate(names):
         Image.fromarray(np.roll(SHARP, number, axis=1)).save(name)
-    reader = Reader(_fusion_stack.read_image)
-    monkeypatch.setattr(_fusion_stack, "read_image", reader)
+    return names
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """How often Pillow has opened each file."""
+    counts, plain = Counter(), Image.open
+    monkeypatch.setattr(Image, "open", lambda file, **more: (counts.update([file]), plain(file, **more))[1])
+    return counts
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("slab", [None, 3])
+def test_files_are_read_twice(nine, opened, n_jobs, slab):
+    MultiFocusFusion(n_jobs=n_jobs, slab=slab).fuse(nine)
+    assert opened == dict.fromkeys(nine, 2)
+
+
+class WatchedStack(Stack):
+    """Knows how many of the pictures that were read are still held."""
+
+    most = 0
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self._lock, self._held = threading.Lock(), []
+
+    def read(self, number):
+        pixels = super().read(number)
+        with self._lock:
+            self._held = [*(other for other in self._held if other() is not None), weakref.ref(pixels)]
+            self.most = max(self.most, len(self._held))
+        return pixels
+
+
+@pytest.mark.parametrize(("n_jobs", "most"), [(1, 2), (2, 3)])
+def test_pictures_are_hardly_held(nine, n_jobs, most):
+    stack, watched = WatchedStack(nine, 8), {"n_jobs": n_jobs, "meter": Meter(None, "fusing")}
     gc.collect()
-    MultiFocusFusion(n_jobs=n_jobs, slab=slab).fuse(names)
-    assert set(reader.counts) == {str(name) for name in names}
-    assert max(reader.counts.values()) <= 2
-    assert reader.most <= most
+    overview = look(stack, MultiFocusFusion()._focus_measure(), "affine", **watched)
+    placement = place_pictures(stack, overview, 4, always=False, keep_size=False)
+    fuse_stack(stack, overview, placement, 4, smoothness=0.1, **watched)
+    assert 0 < stack.most <= most
 
 
-def test_a_stopped_fusion_reads_no_further(files, monkeypatch):
-    reader = Reader(_fusion_stack.read_image)
-    monkeypatch.setattr(_fusion_stack, "read_image", reader)
+@pytest.mark.parametrize("slab", [None, 3])
+def test_memory_hardly_grows_with_the_number_of_files(tmp_path, slab):
+    names = [tmp_path / f"{number}.png" for number in range(12)]
+    for number, name in enumerate(names):
+        Image.fromarray(np.roll(np.dstack([SHARP] * 3), number, axis=1)).save(name)
+    fusion, peaks = MultiFocusFusion(slab=slab, register=False, n_scales=2), []
+    for n_files in (2, 6, 12):  # the first makes what is made once
+        tracemalloc.start()
+        fusion.fuse(names[:n_files])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 0.5 * 6 * 3 * SHARP.size
+
+
+def test_a_stopped_fusion_reads_no_further(files, opened):
     with pytest.raises(StoppedByCallback):
         MultiFocusFusion(callback=lambda progress: True).fuse(files[0])
-    assert reader.counts == {}
+    assert opened == {}
     with pytest.raises(StoppedByCallback):
         MultiFocusFusion(callback=lambda progress: progress.completed > 0).fuse(files[0])
-    assert sum(reader.counts.values()) < 5
+    assert 0 < opened.total() < 5
 
 
 def test_wrong_files_are_named(tmp_path, files):

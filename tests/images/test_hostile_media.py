@@ -14,7 +14,7 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms
 
-from coupledict.images import SuperResolution, _file_limits
+from coupledict.images import SuperResolution
 from coupledict.images import _files as images
 from coupledict.images._files import Picture, read_image, write_image
 from support.command import call, refused, run
@@ -168,7 +168,7 @@ def test_the_limit_is_one_number_that_can_be_set(tmp_path, monkeypatch):
 def test_the_limit_can_be_lifted_beyond_that_of_pillow(tmp_path, monkeypatch):
     Image.fromarray(GREY).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
-    monkeypatch.setattr(_file_limits, "MAX_PIXELS", 100)
+    monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "100")
     unreadable(tmp_path / "a.png", "could not be read: it claims to have more than the limit")
     monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "1000")
     np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, GREY)

@@ -11,6 +11,7 @@ from skimage import data
 
 from coupledict.files import read_model, write_model
 from coupledict.files.state import CONTRADICTIONS, ModelState
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.foundation.progress import Meter
 from coupledict.images import SuperResolution, _sr_pipeline, imresize
 from coupledict.images._sr_learning import Settings, add_noise, compress, learn, samples
@@ -117,13 +118,12 @@ def test_trust_is_the_share_with_the_least_risk(rng):
 
 
 @pytest.mark.parametrize("shape", [(61, 83), (17, 5), (40, 1)])
-def test_tiles_and_threads_do_not_matter(restoration, monkeypatch, shape):
+def test_tiles_and_threads_do_not_matter(restoration, shape):
     plane = noisy(data.camera()[:61, :83], 8)[: shape[0], : shape[1]].astype(np.float32)
     whole = restore(restoration, plane)
     for pixels, columns in ((300, 20), (77, 7)):
-        monkeypatch.setattr(_sr_pipeline, "TILE_PIXELS", pixels)
-        monkeypatch.setattr(_sr_pipeline, "TILE_COLUMNS", columns)
-        np.testing.assert_array_equal(restore(restoration, plane, n_jobs=3), whole)
+        with SIZES.changed(upscaled_pixels=pixels, upscaled_columns=columns):
+            np.testing.assert_array_equal(restore(restoration, plane, n_jobs=3), whole)
 
 
 def test_noise_and_contrast_together_change_nothing(restoration):

@@ -8,6 +8,7 @@ from skimage import data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.foundation.progress import Meter
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
@@ -280,15 +281,14 @@ def test_back_projection_explains_the_small_picture(models):
 
 @pytest.mark.parametrize("shape", [(61, 83), (17, 5), (40, 3)])
 @pytest.mark.parametrize(("method", "ensemble"), [("anchored", False), ("anchored", True), ("coupled", False)])
-def test_tiles_do_not_matter(models, monkeypatch, method, ensemble, shape):
+def test_tiles_do_not_matter(models, method, ensemble, shape):
     small = imresize(HELD_OUT[:, :, 0].astype(np.float32), 1 / 3)[: shape[0], : shape[1]]
     model = changed(models[method, 3], ensemble=ensemble)
     whole = model.upscale(small)
     assert len(_sr_pipeline.tiles(small.shape, 1)) == 1
     for pixels, columns in ((1, 1000), (300, 20), (77, 7), (40, 1)):
-        monkeypatch.setattr(_sr_pipeline, "TILE_PIXELS", pixels)
-        monkeypatch.setattr(_sr_pipeline, "TILE_COLUMNS", columns)
-        np.testing.assert_array_equal(model.upscale(small), whole)
+        with SIZES.changed(upscaled_pixels=pixels, upscaled_columns=columns):
+            np.testing.assert_array_equal(model.upscale(small), whole)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -315,7 +315,7 @@ def test_tiles_cover_a_picture_once():
             for top, bottom, left, right in _sr_pipeline.tiles(shape, n_jobs):
                 assert bottom > top
                 assert right > left
-                assert (bottom - top) * (right - left) <= 1.1 * _sr_pipeline.TILE_PIXELS
+                assert (bottom - top) * (right - left) <= 1.1 * SIZES.upscaled_pixels
                 count[top:bottom, left:right] += 1
             assert (count == 1).all()
 
