@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.signal
@@ -17,6 +19,7 @@ from coupledict.audio import (
 from coupledict.audio._measuring import measure_blocks
 from coupledict.audio._rates import resample, resampled_length
 from coupledict.foundation.block_sizes import SIZES
+from support.cases import first_and_slow
 from support.voices import companded, resampled, telephone, voice
 
 RATES = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000)
@@ -65,16 +68,22 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rate", RATES)
+def rates_and_ways(rates, ways):
+    """Return every way at some rates, and every rate with some way; the rest is slow."""
+    ways = list(ways)
+    often = [(rate, way) for rate in rates if rate in (8000, 11_025, 44_100) for way in ways]
+    once = [(rate, ways[number % len(ways)]) for number, rate in enumerate(rates)]
+    return first_and_slow(dict.fromkeys([*often, *once]), product(rates, ways))
+
+
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES, WAYS))
 def test_narrow_bands_are_recognised(narrow, rate, way):
     band = measure_band(WAYS[way](resampled(narrow, 8000, rate), rate), rate)
     assert (band.kind, band.sampling_rate) == ("narrow", rate)
     assert 3650 < band.high <= 4400
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES, WAYS))
 def test_telephone_bands_are_recognised(wide, rate, way):
     if way == "whistle" and rate == 8000:
         return  # it lies where the band has ended
@@ -85,8 +94,7 @@ def test_telephone_bands_are_recognised(wide, rate, way):
         assert 125 <= band.low <= 375
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "whistle"])
-@pytest.mark.parametrize("rate", RATES[1:])
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES[1:], [way for way in WAYS if way != "whistle"]))
 def test_wide_bands_are_recognised(wide, rate, way):
     band = measure_band(WAYS[way](resampled(wide, 16_000, rate), rate), rate)
     assert band.kind == "wide"
@@ -275,11 +283,12 @@ def test_streams_do_not_depend_on_blocks(model, narrow, rate):
     cuts = np.random.default_rng(0).integers(0, len(signal), 20)
     with SIZES.changed(window_frames=64, resampled_samples=1000, added_samples=700):
         expected = model.extend(signal, sampling_rate=rate)
-        for blocks in ([signal], np.split(signal, np.sort(cuts)), np.array_split(signal, 300)):
+        for blocks in ([signal], np.split(signal, np.sort(cuts))):
             found = np.concatenate(list(model.extend_blocks(blocks, sampling_rate=rate)))
             np.testing.assert_array_equal(found, expected)
-            found = np.concatenate(list(_widening.widen_blocks(model._widen, blocks, rate, None, measured=1)))
-            np.testing.assert_array_equal(found, expected)
+        blocks = np.array_split(signal, 300)
+        found = np.concatenate(list(_widening.widen_blocks(model._widen, blocks, rate, None, measured=1)))
+        np.testing.assert_array_equal(found, expected)
         mono = np.concatenate(list(model.extend_blocks([signal[:, 0]], sampling_rate=rate)))
     np.testing.assert_array_equal(mono, expected[:, 0])
     assert list(model.extend_blocks([], sampling_rate=rate)) == []

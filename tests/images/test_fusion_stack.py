@@ -213,17 +213,17 @@ def test_the_scale_of_a_stack_is_that_of_its_brightest_picture():
     assert np.isfinite(Stack([np.zeros((9, 9))] * 2, 8).scale)
 
 
-@pytest.mark.parametrize("n_sources", [*range(2, 30), 101, 250, 1000])
 @pytest.mark.parametrize("size", [2, 3, 7, 50])
-def test_slabs_are_about_equally_long_and_never_single(n_sources, size):
-    slabs = split(n_sources, size)
-    assert [number for slab in slabs for number in slab] == list(range(n_sources))
-    lengths = [len(slab) for slab in slabs]
-    assert min(lengths) >= 2
-    assert max(lengths) - min(lengths) <= 1
-    if slab_size(n_sources, size) is not None:
-        assert len(slabs) >= 2, "one slab is no slab"
-        assert max(lengths) <= max(size, 3)
+def test_slabs_are_about_equally_long_and_never_single(size):
+    for n_sources in (*range(2, 30), 101, 250, 1000):
+        slabs = split(n_sources, size)
+        assert [number for slab in slabs for number in slab] == list(range(n_sources))
+        lengths = [len(slab) for slab in slabs]
+        assert min(lengths) >= 2
+        assert max(lengths) - min(lengths) <= 1
+        if slab_size(n_sources, size) is not None:
+            assert len(slabs) >= 2, "one slab is no slab"
+            assert max(lengths) <= max(size, 3)
 
 
 def test_short_stacks_are_fused_at_once():
