@@ -24,6 +24,7 @@ from support.voices import RATE, voice
 
 # The strongest high band, so that what must not happen to it would show.
 SMALL = {"n_components": 48, "n_nonzero_coefs": 6, "n_dictionaries": 2, "strength": 1.0, "random_state": 0}
+QUICK = SMALL | {"context": 0, "max_iter": 2}
 LOW_PASS = firwin(801, 3700, fs=RATE)
 HIGH_PASS = firwin(801, 4300, fs=RATE, pass_zero=False)
 
@@ -124,7 +125,7 @@ def test_level_does_not_matter(model, narrow, wide, gain):
 
 def test_levels_of_the_training_do_not_matter(narrow):
     one, other = (
-        BandwidthExtension(**SMALL).fit([voice(seed, 1.0) * factor**seed for seed in range(2)]).extend(narrow)
+        BandwidthExtension(**QUICK).fit([voice(seed, 1.0) * factor**seed for seed in range(2)]).extend(narrow)
         for factor in (1.0, 10.0)
     )
     np.testing.assert_allclose(other, one, atol=1e-3)
@@ -147,9 +148,9 @@ def test_windows_do_not_show(model, narrow, wide, segment):
 
 def test_training_in_windows():
     signals = [voice(seed, 1.0) for seed in range(3)]
-    model = BandwidthExtension(**SMALL).fit(signals)
+    model = BandwidthExtension(**QUICK).fit(signals)
     with SIZES.changed(window_frames=64):
-        other = BandwidthExtension(**SMALL).fit(signals)
+        other = BandwidthExtension(**QUICK).fit(signals)
     for kind, n in (("narrow", 3 * 125), ("telephone", 2 * 3 * 125)):
         ours, theirs = model.models_[kind], other.models_[kind]
         np.testing.assert_allclose(theirs.bands.high_mean, ours.bands.high_mean, atol=1e-4)
@@ -234,7 +235,7 @@ def test_tones_do_not_whistle(model, frequency):
 def test_threads_and_seeds(narrow):
     signals = [voice(0, 1.0)]
     one, two, other = (
-        BandwidthExtension(**SMALL | parameters).fit(signals).extend(narrow)
+        BandwidthExtension(**QUICK | parameters).fit(signals).extend(narrow)
         for parameters in ({}, {"n_jobs": 2}, {"random_state": 1})
     )
     np.testing.assert_array_equal(two, one)
@@ -328,7 +329,7 @@ def test_narrow_band(truth):
 
 
 def test_most_frames(truth):
-    model = BandwidthExtension(n_components=16, n_nonzero_coefs=2, n_dictionaries=1, max_samples=200, random_state=0)
+    model = BandwidthExtension(**QUICK | {"n_components": 16, "n_dictionaries": 1, "context": 1, "max_samples": 200})
 
     def counts(signals):
         return [part.n_samples for part in model.fit(signals).models_.values()]

@@ -206,6 +206,24 @@ get_files([file], sys.argv[2], download_if_missing=True, download=Download(allow
 """
 
 
+def test_an_error_in_the_middle_leaves_nothing(server, tmp_path, monkeypatch):
+    received = []
+
+    def interrupted(answer, n):
+        if sum(map(len, received)) > len(CONTENT) / 2:
+            assert files_in(tmp_path)[0].suffix == ".tmp"
+            raise KeyboardInterrupt
+        received.append(read1(answer, n))
+        return received[-1]
+
+    read1 = http.client.HTTPResponse.read1
+    monkeypatch.setattr(http.client.HTTPResponse, "read1", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(remote(server), tmp_path)
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing(server, tmp_path):
     server.manners["file.bin"] = "half"
     command = python(PROGRAM, f"{server.address}/file.bin", tmp_path)

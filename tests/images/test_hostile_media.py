@@ -17,7 +17,7 @@ from PIL import Image, ImageCms
 from coupledict.images import SuperResolution
 from coupledict.images import _files as images
 from coupledict.images._files import Picture, read_image, write_image
-from support.command import call, refused, run
+from support.command import call, refused
 from support.damage import unreadable
 
 RNG = np.random.default_rng(0)
@@ -402,7 +402,7 @@ def test_a_picture_that_cannot_be_enlarged_or_fused(tmp_path, name):
 
 def test_a_bomb_at_the_command_line(tmp_path):
     (tmp_path / "a.png").write_bytes(media.png_that_claims(100_000, 100_000))
-    done = run("upscale", tmp_path / "a.png", "-o", tmp_path / "out.png")
+    done = call("upscale", tmp_path / "a.png", "-o", tmp_path / "out.png")
     assert "more than the limit of 170 million" in refused(done)
     assert len(done.stderr.splitlines()) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["a.png"]
