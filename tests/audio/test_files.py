@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -10,8 +11,9 @@ import soundfile
 
 import coupledict
 from coupledict import ModelFileError
-from coupledict.audio import Band, BandwidthExtension, WidenedFile, _files, _frames, narrow_band
+from coupledict.audio import Band, BandwidthExtension, WidenedFile, _files, narrow_band
 from coupledict.files import read_model, write_model
+from coupledict.foundation.block_sizes import SIZES
 from support.voices import resampled, telephone, voice
 
 NAMES = ("low_mean", "projection", "high_mean", "basis")
@@ -26,6 +28,12 @@ def model():
 @pytest.fixture(scope="module")
 def narrow():
     return narrow_band(voice(2, 2.0))
+
+
+@pytest.fixture
+def small_blocks():
+    with SIZES.changed(sound_samples=3000, window_frames=16):
+        yield
 
 
 @pytest.fixture
@@ -128,8 +136,8 @@ def test_a_model_of_another_kind(model, tmp_path):
         coupledict.load(tmp_path / "model")
 
 
-def test_files_hold_what_extend_returns(model, narrow, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "BLOCK", 3000)
+@pytest.mark.usefixtures("small_blocks")
+def test_files_hold_what_extend_returns(model, narrow, source, tmp_path):
     target = tmp_path / "wide.wav"
     assert model.extend_file(source, target).n_clipped == 0
     found, rate = soundfile.read(target)
@@ -168,12 +176,12 @@ def test_formats(model, narrow, tmp_path, kind, subtype, suffix, expected):
 
 
 @pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
-def test_files_of_any_rate(model, tmp_path, monkeypatch, rate):
-    monkeypatch.setattr(_files, "BLOCK", 3000)
+def test_files_of_any_rate(model, tmp_path, rate):
     call = telephone(voice(2, 2.0), rate)
     pair = np.stack([call, 0.5 * call[::-1]], axis=1)
     soundfile.write(tmp_path / "call.wav", pair, rate, "DOUBLE")
-    done = model.extend_file(tmp_path / "call.wav", tmp_path / "wide.wav")
+    with SIZES.changed(sound_samples=3000):
+        done = model.extend_file(tmp_path / "call.wav", tmp_path / "wide.wav")
     found, out = soundfile.read(tmp_path / "wide.wav")
     assert isinstance(done, WidenedFile)
     assert (done.sampling_rate, done.output_rate, done.n_samples) == (rate, out, len(found))
@@ -216,11 +224,10 @@ def test_samples_are_rounded_to_the_nearest(tmp_path, suffix, subtype, step):
     assert np.abs(found - samples).max() <= 0.5001 * step
 
 
-def test_wav_files_beyond_4_gigabytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(_files, "MOST_RIFF", 1000)
+def test_wav_files_beyond_4_gigabytes(tmp_path):
     for n, kind in ((250, b"RIFF"), (251, b"RF64")):
         path, samples = tmp_path / f"{n}.wav", np.random.default_rng(0).uniform(-0.5, 0.5, (n, 2))
-        _files.write_blocks(path, [samples], 16_000, 2, "PCM_16", n)
+        _files.write_blocks(path, [samples], 16_000, 2, "PCM_16", n, most_riff=1000)
         assert path.read_bytes()[:4] == kind
         np.testing.assert_allclose(soundfile.read(path)[0], samples, atol=2**-15)
 
@@ -254,8 +261,8 @@ def test_a_band_that_is_known(model, narrow, source, tmp_path):
     assert not (tmp_path / "other.wav").exists()
 
 
-def test_what_is_too_loud_is_cut_and_told(model, narrow, tmp_path, monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 16)
+@pytest.mark.usefixtures("small_blocks")
+def test_what_is_too_loud_is_cut_and_told(model, narrow, tmp_path):
     loud = narrow / np.abs(narrow).max()
     soundfile.write(tmp_path / "loud.wav", loud, 8000, "PCM_16")
     exact = model.extend(soundfile.read(tmp_path / "loud.wav")[0])
@@ -264,17 +271,17 @@ def test_what_is_too_loud_is_cut_and_told(model, narrow, tmp_path, monkeypatch):
     np.testing.assert_allclose(soundfile.read(tmp_path / "wide.wav")[0], np.clip(exact, -1, 1), atol=1e-4)
 
 
-def test_nothing_is_half_written(model, source, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("small_blocks")
+def test_nothing_is_half_written(model, source, tmp_path):
     target = tmp_path / "wide.wav"
     target.write_text("before")
 
-    def broken(self, blocks, n_samples=None, kind="narrow"):
-        yield np.zeros((10, 1)), np.zeros((10, 1))
-        raise KeyboardInterrupt
+    def interrupt(progress):
+        if progress.stage == "widening" and progress.completed > progress.total / 2:
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(BandwidthExtension, "_widen", broken)
     with pytest.raises(KeyboardInterrupt):
-        model.extend_file(source, target, force=True)
+        copy.copy(model).set_params(callback=interrupt).extend_file(source, target, force=True)
     assert target.read_text() == "before"
     assert {file.name for file in tmp_path.iterdir()} == {"narrow.wav", "wide.wav"}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
+import io
 import os
 import struct
 
@@ -10,8 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from coupledict.audio import _files as sounds
-from coupledict.audio._files import Reader, open_source, read_wide, write_blocks
+from coupledict.audio._files import Reader, _CarefulFile, open_source, read_wide, write_blocks
 from support.command import call, refused
 
 RNG = np.random.default_rng(0)
@@ -45,35 +47,47 @@ def test_a_header_that_claims_four_gigabytes(tmp_path):
     np.testing.assert_array_equal(samples[:, 0] * 32768, np.arange(50))
 
 
+def claiming(path, n_samples):
+    """Make a FLAC file claim that each channel has so many samples, at most 2 ** 36 - 1; 0 says that nobody knows."""
+    contents = bytearray(path.read_bytes())
+    contents[21] = contents[21] & 0xF0 | n_samples >> 32
+    contents[22:26] = struct.pack(">I", n_samples & 0xFFFFFFFF)
+    path.write_bytes(contents)
+
+
 def test_flac_files_that_claim_or_hold_too_much(tmp_path, monkeypatch):
-    soundfile.write(tmp_path / "a.flac", np.zeros((400_000, 4)), 8000)
-    contents = bytearray((tmp_path / "a.flac").read_bytes())
-    assert len(contents) < 20_000
-    monkeypatch.setattr(sounds, "MAX_SAMPLES", 1_000_000)
-    with pytest.raises(OSError, match="more samples than the limit of 1 million; set COUPLEDICT_MAX_SAMPLES"):
+    soundfile.write(tmp_path / "a.flac", np.zeros((40_000, 4)), 8000)
+    monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "159999")
+    for use in (Reader, open_source):
+        with pytest.raises(OSError, match=r"more samples than the limit of 0\.159999 million; set COUPLEDICT_MAX"):
+            use(tmp_path / "a.flac")
+    monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "160000")
+    assert read_sound(tmp_path / "a.flac")[0].shape == (40_000, 4)
+    monkeypatch.delenv("COUPLEDICT_MAX_SAMPLES")
+    claiming(tmp_path / "a.flac", 50_000_001)
+    with pytest.raises(OSError, match="more samples than the limit of 200 million"):
         Reader(tmp_path / "a.flac")
-    with open_source(tmp_path / "a.flac") as reader:  # it is not held in memory
-        assert reader.n_samples == 400_000
-    monkeypatch.setattr(sounds, "STREAMED", 1)
-    with pytest.raises(OSError, match="more samples than the limit of 1 million"):
-        open_source(tmp_path / "a.flac")
-    monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "1600000")
-    assert read_sound(tmp_path / "a.flac")[0].shape == (400_000, 4)
-    contents[21:26] = bytes([contents[21] | 15]) + b"\xff" * 4  # how many samples it claims
-    (tmp_path / "lie.flac").write_bytes(contents)
-    with pytest.raises(OSError, match="more samples than the limit"):
-        Reader(tmp_path / "lie.flac")
+    for n_samples in (50_000_001, 1_000_000_000):
+        claiming(tmp_path / "a.flac", n_samples)
+        with open_source(tmp_path / "a.flac") as reader:  # it is not held in memory
+            assert reader.n_samples == n_samples
+    for n_samples in (1_000_000_001, 2**36 - 1):
+        claiming(tmp_path / "a.flac", n_samples)
+        with pytest.raises(OSError, match="more samples than the limit of 4000 million"):
+            open_source(tmp_path / "a.flac")
     monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "-1")
     with pytest.raises(ValueError, match="Expected COUPLEDICT_MAX_SAMPLES to be a number of samples, got '-1'"):
         Reader(tmp_path / "a.flac")
 
 
 def test_a_sound_that_goes_on_beyond_its_claim_is_stopped(tmp_path, monkeypatch):
-    soundfile.write(tmp_path / "a.wav", np.zeros(200_000), 8000)
-    monkeypatch.setattr(Reader, "n_samples", None)
+    soundfile.write(tmp_path / "a.flac", RNG.uniform(-0.5, 0.5, 200_000), 8000)
+    claiming(tmp_path / "a.flac", 0)
+    with Reader(tmp_path / "a.flac") as reader:
+        assert reader.n_samples is None
     monkeypatch.setenv("COUPLEDICT_MAX_SAMPLES", "100000")
     with pytest.raises(OSError, match="more samples than the limit"):
-        read_sound(tmp_path / "a.wav")
+        read_sound(tmp_path / "a.flac")
 
 
 @pytest.mark.parametrize("rate", [0, 2**32 - 1])
@@ -145,20 +159,21 @@ def test_sounds_that_break_off(tmp_path):
                 media.check_refusal(error, cut)
 
 
+class OnSmallDisk(io.FileIO):
+    """A file on a disk that is soon full."""
+
+    def write(self, contents):
+        if self.tell() + len(contents) > 100_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(contents)
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, capfd, monkeypatch):
     """libsndfile calls the file, and would print what goes wrong and fail an assertion."""
-    real = sounds._CarefulFile.write
-    written = []
-
-    def fill(self, contents):
-        written.append(len(contents))
-        if sum(written) > 100_000:
-            self._error = self._error or OSError(28, "No space left on device")
-        return real(self, contents)
-
-    monkeypatch.setattr(sounds._CarefulFile, "write", fill)
-    with pytest.raises(OSError, match="No space left"):
-        write_blocks(tmp_path / "a.wav", [np.zeros((60_000, 1))] * 5, 16_000, 1, "PCM_16")
+    with monkeypatch.context() as patched:
+        patched.setattr(builtins, "open", OnSmallDisk)
+        with pytest.raises(OSError, match="No space left"):
+            write_blocks(tmp_path / "a.wav", [np.zeros((60_000, 1))] * 5, 16_000, 1, "PCM_16")
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
 
@@ -166,7 +181,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, capfd, monkeypatch):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_a_file_that_cannot_be_written_to_keeps_its_error():
     with open("/dev/full", "r+b", buffering=0) as full:
-        careful = sounds._CarefulFile(full)
+        careful = _CarefulFile(full)
         assert careful.write(b"abc") == 3
         with pytest.raises(OSError, match="No space left"):
             careful.check()

@@ -11,7 +11,8 @@ import pytest
 import soundfile
 
 from coupledict import StoppedByCallback
-from coupledict.audio import BandwidthExtension, _frames, narrow_band
+from coupledict.audio import BandwidthExtension, narrow_band
+from coupledict.foundation.block_sizes import SIZES
 from support.voices import voice
 
 SMALL = {"n_components": 16, "n_nonzero_coefs": 2, "n_dictionaries": 3, "max_iter": 2, "random_state": 0}
@@ -23,8 +24,9 @@ def model():
 
 
 @pytest.fixture
-def short_windows(monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 32)
+def short_windows():
+    with SIZES.changed(window_frames=32):
+        yield
 
 
 class Listener:

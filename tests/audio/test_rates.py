@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.signal
@@ -9,8 +11,6 @@ import scipy.signal
 from coupledict.audio import (
     Band,
     BandwidthExtension,
-    _frames,
-    _rates,
     _widening,
     measure_band,
     narrow_band,
@@ -18,6 +18,8 @@ from coupledict.audio import (
 )
 from coupledict.audio._measuring import measure_blocks
 from coupledict.audio._rates import resample, resampled_length
+from coupledict.foundation.block_sizes import SIZES
+from support.cases import first_and_slow
 from support.voices import companded, resampled, telephone, voice
 
 RATES = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000)
@@ -66,16 +68,22 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rate", RATES)
+def rates_and_ways(rates, ways):
+    """Return every way at some rates, and every rate with some way; the rest is slow."""
+    ways = list(ways)
+    often = [(rate, way) for rate in rates if rate in (8000, 11_025, 44_100) for way in ways]
+    once = [(rate, ways[number % len(ways)]) for number, rate in enumerate(rates)]
+    return first_and_slow(dict.fromkeys([*often, *once]), product(rates, ways))
+
+
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES, WAYS))
 def test_narrow_bands_are_recognised(narrow, rate, way):
     band = measure_band(WAYS[way](resampled(narrow, 8000, rate), rate), rate)
     assert (band.kind, band.sampling_rate) == ("narrow", rate)
     assert 3650 < band.high <= 4400
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES, WAYS))
 def test_telephone_bands_are_recognised(wide, rate, way):
     if way == "whistle" and rate == 8000:
         return  # it lies where the band has ended
@@ -86,8 +94,7 @@ def test_telephone_bands_are_recognised(wide, rate, way):
         assert 125 <= band.low <= 375
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "whistle"])
-@pytest.mark.parametrize("rate", RATES[1:])
+@pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES[1:], [way for way in WAYS if way != "whistle"]))
 def test_wide_bands_are_recognised(wide, rate, way):
     band = measure_band(WAYS[way](resampled(wide, 16_000, rate), rate), rate)
     assert band.kind == "wide"
@@ -183,7 +190,7 @@ PAIRS = [
 @pytest.mark.parametrize(("rate", "other"), PAIRS)
 def test_resampling_follows_the_formula(rate, other):
     """Each sample is a sum over samples nearby, weighted by the low-pass filter where they lie."""
-    rng, n, lower = np.random.default_rng(3), 700, min(rate, other)
+    rng, n, lower = np.random.default_rng(3), 400, min(rate, other)
     signal = rng.standard_normal((n, 2))
     found = np.concatenate(list(resample([signal], rate, other)))
     assert len(found) == resampled_length(n, rate, other) == int(n * other / rate + 0.5)
@@ -194,13 +201,12 @@ def test_resampling_follows_the_formula(rate, other):
 
 
 @pytest.mark.parametrize(("rate", "other"), PAIRS)
-def test_resampling_does_not_depend_on_blocks(rate, other, monkeypatch):
-    monkeypatch.setattr(_rates, "WINDOW", 100)
+def test_resampling_does_not_depend_on_blocks(rate, other):
     signal = np.random.default_rng(3).standard_normal((7 * rate // 100, 1))
-    whole = np.concatenate(list(resample([signal], rate, other)))
-    parts = np.concatenate(list(resample(np.array_split(signal, [1, 2, 300]), rate, other)))
+    with SIZES.changed(resampled_samples=100):
+        whole = np.concatenate(list(resample([signal], rate, other)))
+        parts = np.concatenate(list(resample(np.array_split(signal, [1, 2, 300]), rate, other)))
     np.testing.assert_array_equal(parts, whole)
-    monkeypatch.setattr(_rates, "WINDOW", 1 << 15)
     np.testing.assert_allclose(np.concatenate(list(resample([signal], rate, other))), whole, atol=1e-12)
 
 
@@ -215,7 +221,10 @@ def power(signal, rate, low, high):
     return spectrum[(frequencies >= low) & (frequencies < high)].sum()
 
 
-@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize(
+    "rate",
+    [pytest.param(rate, marks=[] if rate in (8000, 11_025, 16_000, 44_100) else pytest.mark.slow) for rate in RATES],
+)
 def test_a_high_band_is_added_at_every_rate(model, narrow, rate):
     signal = resampled(narrow, 8000, rate)
     found, out = model.extend(signal, sampling_rate=rate), output_rate(rate)
@@ -272,25 +281,24 @@ def test_samples_without_anything_to_add_stay_the_same_bits(rate):
 
 
 @pytest.mark.parametrize("rate", [8000, 11_025, 44_100])
-def test_streams_do_not_depend_on_blocks(model, narrow, rate, monkeypatch):
-    monkeypatch.setattr(_frames, "SEGMENT", 64)
-    monkeypatch.setattr(_rates, "WINDOW", 1000)
-    monkeypatch.setattr(_widening, "PIECE", 700)
-    monkeypatch.setattr(_widening, "MEASURED", 1)
+def test_streams_do_not_depend_on_blocks(model, narrow, rate):
     signal = np.stack([resampled(narrow, 8000, rate), resampled(narrow[::-1], 8000, rate)], axis=1)
-    expected = model.extend(signal, sampling_rate=rate)
     cuts = np.random.default_rng(0).integers(0, len(signal), 20)
-    for blocks in ([signal], np.split(signal, np.sort(cuts)), np.array_split(signal, 300)):
-        found = np.concatenate(list(model.extend_blocks(blocks, sampling_rate=rate)))
+    with SIZES.changed(window_frames=64, resampled_samples=1000, added_samples=700):
+        expected = model.extend(signal, sampling_rate=rate)
+        for blocks in ([signal], np.split(signal, np.sort(cuts))):
+            found = np.concatenate(list(model.extend_blocks(blocks, sampling_rate=rate)))
+            np.testing.assert_array_equal(found, expected)
+        blocks = np.array_split(signal, 300)
+        found = np.concatenate(list(_widening.widen_blocks(model._widen, blocks, rate, None, measured=1)))
         np.testing.assert_array_equal(found, expected)
-    mono = np.concatenate(list(model.extend_blocks([signal[:, 0]], sampling_rate=rate)))
+        mono = np.concatenate(list(model.extend_blocks([signal[:, 0]], sampling_rate=rate)))
     np.testing.assert_array_equal(mono, expected[:, 0])
     assert list(model.extend_blocks([], sampling_rate=rate)) == []
 
 
-def test_a_stream_is_not_held(monkeypatch):
+def test_a_stream_is_not_held():
     """Output comes while input goes on, as soon as the beginning is measured."""
-    monkeypatch.setattr(_widening, "MEASURED", 1)
     given = []
 
     def source():
@@ -302,7 +310,7 @@ def test_a_stream_is_not_held(monkeypatch):
         for block in blocks:
             yield (twice := np.repeat(block, 2, axis=0)), twice
 
-    stream = _widening.widen_blocks(passing, source(), 48_000, "narrow")
+    stream = _widening.widen_blocks(passing, source(), 48_000, "narrow", measured=1)
     next(stream)
     assert len(given) < 6
 
@@ -327,8 +335,7 @@ def test_the_first_seconds_tell_the_band_of_a_stream(model, wide, narrow):
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7])
-def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks, monkeypatch):
-    monkeypatch.setattr(_widening, "MEASURED", 2)
+def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks):
     kinds = []
 
     def asked(blocks, n_samples=None, kind="narrow"):
@@ -337,7 +344,8 @@ def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks, monkeypatch
             yield (twice := np.repeat(block, 2, axis=0)), twice
 
     signal = np.concatenate([resampled(narrow, 8000, 16_000), wide])
-    found = np.concatenate(list(_widening.widen_blocks(asked, np.array_split(signal, n_blocks), 16_000, None)))
+    blocks = np.array_split(signal, n_blocks)
+    found = np.concatenate(list(_widening.widen_blocks(asked, blocks, 16_000, None, measured=2)))
     assert kinds == ["narrow"]
     np.testing.assert_array_equal(found, signal)
 

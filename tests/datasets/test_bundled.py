@@ -15,7 +15,7 @@ from scipy import ndimage
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from coupledict import CoupledDictionaryLearning, datasets
-from coupledict.datasets import _signals
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.views import ViewArrays
 
 PATCHES = (datasets.load_stereo_patches, datasets.load_image_depth, datasets.load_sharp_blurred)
@@ -211,10 +211,10 @@ def test_signs_are_as_wanted():
     assert datasets.make_coupled_signals(200, random_state=0).codes.data.min() < 0
 
 
-def test_signals_depend_on_the_seed_alone(monkeypatch):
+def test_signals_depend_on_the_seed_alone():
     first = datasets.make_coupled_signals(100, noise=0.1, missing=0.1, random_state=5)
-    monkeypatch.setattr(_signals, "BLOCK", 97)
-    again = datasets.make_coupled_signals(100, noise=0.1, missing=0.1, random_state=5)
+    with SIZES.changed(drawn_numbers=97):
+        again = datasets.make_coupled_signals(100, noise=0.1, missing=0.1, random_state=5)
     small = datasets.make_coupled_signals(100, noise=0.1, missing=0.1, random_state=5, dtype=np.float32)
     for name, view in first.views.items():
         np.testing.assert_array_equal(view, again.views[name])

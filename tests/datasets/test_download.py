@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import http.client
+import os
 import re
 import signal
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from coupledict.datasets import DownloadError, _remote, _sources, get_data_home
-from coupledict.datasets._remote import RemoteFile, get_files
+from coupledict.datasets import DownloadError, _sources, get_data_home
+from coupledict.datasets._remote import Download, RemoteFile, get_files, over_https
 from support.data_server import DataServer
 from support.programs import end, python, started
 from support.waiting import PATIENCE, wait_until
@@ -26,10 +26,8 @@ CONTENT = bytes(range(256)) * 2000
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server, which alone may be asked although it does not speak https."""
     monkeypatch.setenv("no_proxy", "*")
     with DataServer() as server:
-        monkeypatch.setattr(_remote, "allowed", lambda address: address.startswith(server.address))
         server.files["file.bin"] = CONTENT
         yield server
 
@@ -38,8 +36,14 @@ def remote(server, content=CONTENT, name="file.bin"):
     return RemoteFile(f"set/{name}", f"{server.address}/{name}", {hashlib.sha256(content).hexdigest(): len(content)})
 
 
-def fetch(file, home, *, download=True):
-    (path,) = get_files([file], home, download_if_missing=download)
+def on_this_machine(address):
+    return address.startswith("http://127.0.0.1:")
+
+
+def fetch(file, home, *, download=True, **manners):
+    """Fetch a file; this machine alone may be asked, although it does not speak https."""
+    manners = {"allowed": on_this_machine} | manners
+    (path,) = get_files([file], home, download_if_missing=download, download=Download(**manners))
     return path
 
 
@@ -62,10 +66,10 @@ def test_redirections_are_followed_where_they_may_lead(server, tmp_path):
     assert fetch(remote(server, name="old.bin"), tmp_path).read_bytes() == CONTENT
 
 
-def expect_nothing(file, home, message):
+def expect_nothing(file, home, message, **manners):
     """Expect an error of one sentence, and no file."""
     with pytest.raises(DownloadError, match=message) as caught:
-        fetch(file, home)
+        fetch(file, home, **manners)
     assert files_in(home) == []
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -84,13 +88,14 @@ def test_a_shorter_file_is_refused(server, tmp_path, size):
 
 
 def test_a_longer_file_is_given_up_early(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(_remote, "CHUNK", 1000)
     server.files["file.bin"] = CONTENT * 50
     received = []
-    chunks = _remote._chunks
-    monkeypatch.setattr(_remote, "_chunks", lambda *known: (received.append(c) or c for c in chunks(*known)))
-    expect_nothing(remote(server), tmp_path, f"to have {len(CONTENT)} bytes, got more")
-    assert sum(map(len, received)) <= len(CONTENT) + 1000
+    read1 = http.client.HTTPResponse.read1
+    monkeypatch.setattr(
+        http.client.HTTPResponse, "read1", lambda answer, n: received.append(chunk := read1(answer, n)) or chunk
+    )
+    expect_nothing(remote(server), tmp_path, f"to have {len(CONTENT)} bytes, got more", chunk=1000)
+    assert len(CONTENT) < sum(map(len, received)) <= len(CONTENT) + 1000
 
 
 def test_a_line_that_breaks_off_keeps_nothing(server, tmp_path):
@@ -105,8 +110,7 @@ def test_an_absent_file_says_what_to_do(server, tmp_path):
     assert "give data_home= a folder that has it." in message
 
 
-def test_nobody_listens(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(_remote, "allowed", lambda address: True)
+def test_nobody_listens(server, tmp_path):
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # taken, but nobody listens
         address = f"http://127.0.0.1:{held.getsockname()[1]}/file.bin"
@@ -122,23 +126,18 @@ def test_an_unknown_host_is_told_without_numbers(server, tmp_path, monkeypatch):
     assert "Errno" not in message
 
 
-def test_silence_has_an_end(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(_remote, "SILENCE", 0.1)
+def test_silence_has_an_end(server, tmp_path):
     for manner in ("silent", "half"):
         server.manners["file.bin"] = manner
-        expect_nothing(remote(server), tmp_path, "no answer in time")
+        expect_nothing(remote(server), tmp_path, "no answer in time", silence=0.1)
 
 
-def test_a_line_that_drips_has_an_end(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(_remote, "LONGEST", -1.0)
-    expect_nothing(remote(server), tmp_path, "no end within -1 seconds")
+def test_a_line_that_drips_has_an_end(server, tmp_path):
+    expect_nothing(remote(server), tmp_path, "no end within -1 seconds", longest=-1.0)
 
 
-def test_answers_that_are_no_http_are_told(server, tmp_path, monkeypatch):
-    def nonsense(*_):
-        raise http.client.BadStatusLine("\x1b[2J")
-
-    monkeypatch.setattr(_remote, "_open", nonsense)
+def test_answers_that_are_no_http_are_told(server, tmp_path):
+    server.manners["file.bin"] = "nonsense"
     assert "\x1b" not in expect_nothing(remote(server), tmp_path, "error of the network")
 
 
@@ -152,10 +151,11 @@ def test_redirections_to_addresses_that_are_not_allowed_are_refused(server, tmp_
 
 
 def test_only_https_is_allowed(tmp_path):
-    assert _remote.allowed("https://example.org/file")
+    assert over_https("https://example.org/file")
+    assert Download().allowed is over_https
     for address in ("http://example.org/file", "ftp://a/b", "file:///etc/hostname", "data:,x", "HTTPSX://a", "-"):
-        assert not _remote.allowed(address)
-        expect_nothing(RemoteFile("a", address, {"": 1}), tmp_path, "begins with https://, got")
+        assert not over_https(address)
+        expect_nothing(RemoteFile("a", address, {"": 1}), tmp_path, "begins with https://, got", allowed=over_https)
 
 
 def test_what_may_not_be_downloaded_is_an_error(server, tmp_path):
@@ -174,18 +174,14 @@ def test_a_file_that_was_changed_is_told_and_kept(server, tmp_path):
 
 
 def test_a_full_disk_is_no_error_of_the_network(server, tmp_path, monkeypatch):
-    class Full:
-        def write(self, _):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    @contextmanager
     def full_disk(_):
-        yield Full()
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_remote, "new_file", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left") as caught:
         fetch(remote(server), tmp_path)
     assert not isinstance(caught.value, DownloadError)
+    assert files_in(tmp_path) == []
 
 
 def test_many_at_once_get_the_same_file(server, tmp_path):
@@ -204,13 +200,30 @@ def test_many_at_once_get_the_same_file(server, tmp_path):
 
 PROGRAM = """
 import sys
-from coupledict.datasets import _remote
-_remote.allowed = lambda address: True
-file = _remote.RemoteFile("set/file.bin", sys.argv[1], {"0" * 64: 512000})
-_remote.get_files([file], sys.argv[2], download_if_missing=True)
+from coupledict.datasets._remote import Download, RemoteFile, get_files
+file = RemoteFile("set/file.bin", sys.argv[1], {"0" * 64: 512000})
+get_files([file], sys.argv[2], download_if_missing=True, download=Download(allowed=lambda address: True))
 """
 
 
+def test_an_error_in_the_middle_leaves_nothing(server, tmp_path, monkeypatch):
+    received = []
+
+    def interrupted(answer, n):
+        if sum(map(len, received)) > len(CONTENT) / 2:
+            assert files_in(tmp_path)[0].suffix == ".tmp"
+            raise KeyboardInterrupt
+        received.append(read1(answer, n))
+        return received[-1]
+
+    read1 = http.client.HTTPResponse.read1
+    monkeypatch.setattr(http.client.HTTPResponse, "read1", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(remote(server), tmp_path)
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.slow
 def test_an_interrupt_leaves_nothing(server, tmp_path):
     server.manners["file.bin"] = "half"
     command = python(PROGRAM, f"{server.address}/file.bin", tmp_path)

@@ -8,10 +8,9 @@ from scipy import ndimage
 from skimage import data
 
 import coupledict
-from coupledict.files import ModelFileError
+from coupledict import ModelFileError
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.images import MultiFocusFusion
-from coupledict.images import _fusion_blend as blend
-from coupledict.images import _fusion_motion as motions
 from support.stacks import motion, moved_strips, psnr, strips, texture
 
 SHARP = data.coins()[40:180, 30:190]
@@ -115,9 +114,17 @@ def test_the_scale_of_floating_point_numbers_does_not_matter(factor):
     assert psnr(SHARP, fused.image / factor) > 30
 
 
-@pytest.mark.parametrize("factor", [1e-28, 1e-20, 1e20, 1e34])
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("channels", [(), (1,), (3,), (4,)])
+CHANNELS = ((), (1,), (3,), (4,))
+
+
+@pytest.mark.parametrize(
+    ("factor", "kind", "channels"),
+    [
+        (factor, (np.float32, np.float64)[(i + j) % 2], channels)
+        for i, factor in enumerate((1e-28, 1e-20, 1e20, 1e34))
+        for j, channels in enumerate(CHANNELS)
+    ],
+)
 def test_floats_far_from_1_are_fused_as_others_are(factor, kind, channels):
     colours = np.linspace(1, 0.5, channels[0]) if channels else np.ones(())
     sharp = texture((40, 48), finest=1.0)[(..., *[None] * len(channels))] * colours
@@ -141,12 +148,11 @@ def test_pictures_of_any_size_are_fused(shape, settings):
 
 
 @pytest.mark.parametrize("settings", [{}, {"keep_size": True}, {"register": False}, {"slab": 2}])
-def test_threads_change_nothing(settings, monkeypatch):
-    monkeypatch.setattr(blend, "TILE", (64, 64))
+def test_threads_change_nothing(settings):
     sources, _ = moved(5, gains=(1, 1.05, 0.97, 1, 0.9))
-    expected = MultiFocusFusion(**settings).fuse(sources)
-    for n_jobs in (2, 3):
-        assert_same(MultiFocusFusion(n_jobs=n_jobs, **settings).fuse(sources), expected)
+    with SIZES.changed(blended_rows=64, blended_columns=64):
+        expected = MultiFocusFusion(**settings).fuse(sources)
+        assert_same(MultiFocusFusion(n_jobs=3, **settings).fuse(sources), expected)
 
 
 @pytest.mark.parametrize("picture", [SHARP, np.full((40, 50), 7, np.uint8), np.zeros((40, 50, 3), np.uint16)])
@@ -225,19 +231,25 @@ def test_without_registration_nothing_moves():
         np.testing.assert_array_equal(source.matrix, np.eye(3))
 
 
-@pytest.mark.parametrize("n_sources", [2, 3, 5])
-@pytest.mark.parametrize("sigma", [1.5, 3.0])
-@pytest.mark.parametrize("picture", [SHARP, data.astronaut()[100:240, 120:300], data.camera()[200:340, 180:360]])
+PICTURES = (SHARP, data.astronaut()[100:240, 120:300], data.camera()[200:340, 180:360])
+
+
+@pytest.mark.parametrize(
+    ("picture", "sigma", "n_sources"),
+    [
+        (picture, (1.5, 3.0)[(i + j) % 2], n_sources)
+        for i, picture in enumerate(PICTURES)
+        for j, n_sources in enumerate((2, 3, 5))
+    ],
+)
 def test_stacks_that_are_aligned_are_left_alone(picture, sigma, n_sources):
     sources, _ = strips(picture, n_sources, sigma)
     assert_same(MultiFocusFusion().fuse(sources), MultiFocusFusion(register=False).fuse(sources))
 
 
-def test_small_motions_are_mended_only_if_asked(monkeypatch):
-    monkeypatch.setattr(motions, "UNMOVED", 0.5)
-    monkeypatch.setattr(motions, "LEAST_SMALL_RISE", motions.LEAST_RISE)
-    moves = [motion(MOVED_SHAPE, shift=(0.2 * k, 0)) for k in (-1, 0, 1)]
-    sources, _ = moved_strips(MOVED_SHAPE, moves, sigma=1.0)
+def test_small_motions_are_mended_only_if_asked():
+    moves = [motion(MOVED_SHAPE, shift=(0.12 * k, 0)) for k in (-1, 0, 1)]
+    sources, _ = moved_strips(MOVED_SHAPE, moves, sigma=0.3)
     for register, aligned in (("auto", False), (True, True), (np.True_, True), (False, False)):
         fused = MultiFocusFusion(register=register).fuse(sources)
         assert [source.aligned for source in fused.sources] == [aligned, False, aligned]

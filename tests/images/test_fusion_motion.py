@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import ndimage
 
 from coupledict.images import MultiFocusFusion
 from coupledict.images import _fusion_motion as motions
+from support.cases import first_and_slow
 from support.stacks import canvas, corner_error, motion, texture, view
 
 SHAPE = (200, 260)
@@ -25,8 +28,15 @@ def step(first, second, kind="affine"):
     return motions.find_step(*pictures, kind, 2.0 ** motions.finest_level(np.shape(first)))
 
 
-@pytest.mark.parametrize("spoiled", ["not at all", "blurred", "noisy", "darker", "all of it"])
-@pytest.mark.parametrize("kind", TRUE)
+SPOILED = ("all of it", "blurred", "noisy", "darker", "not at all")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoiled"),
+    first_and_slow(
+        [*((kind, "all of it") for kind in TRUE), *zip(TRUE, SPOILED[1:], strict=True)], product(TRUE, SPOILED)
+    ),
+)
 def test_a_known_motion_is_found_to_a_tenth_of_a_pixel(kind, spoiled, rng):
     first = view(SCENE, np.eye(3), SHAPE)
     blurred, noisy, darker = (spoiled in (word, "all of it") for word in ("blurred", "noisy", "darker"))

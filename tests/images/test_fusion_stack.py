@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 import threading
+import tracemalloc
 import weakref
+from collections import Counter
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from coupledict import StoppedByCallback
-from coupledict.images import MultiFocusFusion, _fusion_stack
+from coupledict.foundation.progress import Meter
+from coupledict.images import MultiFocusFusion
+from coupledict.images._fusion_passes import fuse_stack, look
+from coupledict.images._fusion_passes import place as place_pictures
 from coupledict.images._fusion_slabs import slab_size, split
 from coupledict.images._fusion_stack import Stack
 from support.stacks import motion, moved_strips, psnr, strips, texture
@@ -37,15 +42,15 @@ def files(tmp_path):
     return paths, pictures
 
 
-@pytest.mark.parametrize("slab", [None, 2])
-def test_files_and_arrays_give_the_same(files, slab):
+def test_files_and_arrays_give_the_same(files):
     paths, pictures = files
-    expected = MultiFocusFusion(slab=slab).fuse(pictures)
-    assert_same(MultiFocusFusion(slab=slab).fuse(paths), expected)
-    assert_same(MultiFocusFusion(slab=slab).fuse([str(path) for path in paths]), expected)
-    assert_same(MultiFocusFusion(slab=slab).fuse([pictures[0], *paths[1:]]), expected)
-    assert_same(MultiFocusFusion(slab=slab).fuse(np.stack(pictures)), expected)
-    assert_same(MultiFocusFusion(slab=slab).fuse(tuple(pictures)), expected)
+    for slab, ways in (
+        (None, (paths, [pictures[0], *paths[1:]], np.stack(pictures))),
+        (2, ([str(path) for path in paths], tuple(pictures))),
+    ):
+        expected = MultiFocusFusion(slab=slab).fuse(pictures)
+        for images in ways:
+            assert_same(MultiFocusFusion(slab=slab).fuse(images), expected)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
@@ -59,48 +64,76 @@ def test_files_of_8_and_16_bits_are_on_their_own_scale(tmp_path, kind):
     assert_same(fused, MultiFocusFusion().fuse(pictures))
 
 
-class Reader:
-    """Stands in for read_image: counts what is read, and what of it is still held."""
-
-    def __init__(self, read):
-        self._read, self._lock = read, threading.Lock()
-        self.counts, self.most, self._held = {}, 0, []
-
-    def __call__(self, path):
-        picture = self._read(path)
-        pixels = picture.pixels
-        with self._lock:
-            self.counts[str(path)] = self.counts.get(str(path), 0) + 1
-            self._held = [other for other in self._held if other() is not None]
-            self._held.append(weakref.ref(pixels))
-            self.most = max(self.most, len(self._held))
-        return picture
-
-
-@pytest.mark.parametrize(("n_jobs", "most"), [(1, 2), (2, 3)])
-@pytest.mark.parametrize("slab", [None, 3])
-def test_files_are_read_twice_and_hardly_held(tmp_path, n_jobs, most, slab, monkeypatch):
+@pytest.fixture
+def nine(tmp_path):
     names = [tmp_path / f"{number}.png" for number in range(9)]
     for number, name in enumerate(names):
         Image.fromarray(np.roll(SHARP, number, axis=1)).save(name)
-    reader = Reader(_fusion_stack.read_image)
-    monkeypatch.setattr(_fusion_stack, "read_image", reader)
+    return names
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """How often Pillow has opened each file."""
+    counts, plain = Counter(), Image.open
+    monkeypatch.setattr(Image, "open", lambda file, **more: (counts.update([file]), plain(file, **more))[1])
+    return counts
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("slab", [None, 3])
+def test_files_are_read_twice(nine, opened, n_jobs, slab):
+    MultiFocusFusion(n_jobs=n_jobs, slab=slab).fuse(nine)
+    assert opened == dict.fromkeys(nine, 2)
+
+
+class WatchedStack(Stack):
+    """Knows how many of the pictures that were read are still held."""
+
+    most = 0
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self._lock, self._held = threading.Lock(), []
+
+    def read(self, number):
+        pixels = super().read(number)
+        with self._lock:
+            self._held = [*(other for other in self._held if other() is not None), weakref.ref(pixels)]
+            self.most = max(self.most, len(self._held))
+        return pixels
+
+
+@pytest.mark.parametrize(("n_jobs", "most"), [(1, 2), (2, 3)])
+def test_pictures_are_hardly_held(nine, n_jobs, most):
+    stack, watched = WatchedStack(nine, 8), {"n_jobs": n_jobs, "meter": Meter(None, "fusing")}
     gc.collect()
-    MultiFocusFusion(n_jobs=n_jobs, slab=slab).fuse(names)
-    assert set(reader.counts) == {str(name) for name in names}
-    assert max(reader.counts.values()) <= 2
-    assert reader.most <= most
+    overview = look(stack, MultiFocusFusion()._focus_measure(), "affine", **watched)
+    placement = place_pictures(stack, overview, 4, always=False, keep_size=False)
+    fuse_stack(stack, overview, placement, 4, smoothness=0.1, **watched)
+    assert 0 < stack.most <= most
 
 
-def test_a_stopped_fusion_reads_no_further(files, monkeypatch):
-    reader = Reader(_fusion_stack.read_image)
-    monkeypatch.setattr(_fusion_stack, "read_image", reader)
+def test_memory_hardly_grows_with_the_number_of_files(tmp_path):
+    names = [tmp_path / f"{number}.png" for number in range(12)]
+    for number, name in enumerate(names):
+        Image.fromarray(np.roll(np.dstack([SHARP] * 3), number, axis=1)).save(name)
+    fusion, peaks = MultiFocusFusion(slab=3, register=False, n_scales=2), []
+    for n_files in (2, 6, 12):  # the first makes what is made once
+        tracemalloc.start()
+        fusion.fuse(names[:n_files])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] - peaks[1] < 0.5 * 6 * 3 * SHARP.size
+
+
+def test_a_stopped_fusion_reads_no_further(files, opened):
     with pytest.raises(StoppedByCallback):
         MultiFocusFusion(callback=lambda progress: True).fuse(files[0])
-    assert reader.counts == {}
+    assert opened == {}
     with pytest.raises(StoppedByCallback):
         MultiFocusFusion(callback=lambda progress: progress.completed > 0).fuse(files[0])
-    assert sum(reader.counts.values()) < 5
+    assert 0 < opened.total() < 5
 
 
 def test_wrong_files_are_named(tmp_path, files):
@@ -179,17 +212,17 @@ def test_the_scale_of_a_stack_is_that_of_its_brightest_picture():
     assert np.isfinite(Stack([np.zeros((9, 9))] * 2, 8).scale)
 
 
-@pytest.mark.parametrize("n_sources", [*range(2, 30), 101, 250, 1000])
 @pytest.mark.parametrize("size", [2, 3, 7, 50])
-def test_slabs_are_about_equally_long_and_never_single(n_sources, size):
-    slabs = split(n_sources, size)
-    assert [number for slab in slabs for number in slab] == list(range(n_sources))
-    lengths = [len(slab) for slab in slabs]
-    assert min(lengths) >= 2
-    assert max(lengths) - min(lengths) <= 1
-    if slab_size(n_sources, size) is not None:
-        assert len(slabs) >= 2, "one slab is no slab"
-        assert max(lengths) <= max(size, 3)
+def test_slabs_are_about_equally_long_and_never_single(size):
+    for n_sources in (*range(2, 30), 101, 250, 1000):
+        slabs = split(n_sources, size)
+        assert [number for slab in slabs for number in slab] == list(range(n_sources))
+        lengths = [len(slab) for slab in slabs]
+        assert min(lengths) >= 2
+        assert max(lengths) - min(lengths) <= 1
+        if slab_size(n_sources, size) is not None:
+            assert len(slabs) >= 2, "one slab is no slab"
+            assert max(lengths) <= max(size, 3)
 
 
 def test_short_stacks_are_fused_at_once():

@@ -14,10 +14,10 @@ import pytest
 import tifffile
 from PIL import Image, ImageCms
 
-from coupledict.images import SuperResolution, _file_limits
+from coupledict.images import SuperResolution
 from coupledict.images import _files as images
 from coupledict.images._files import Picture, read_image, write_image
-from support.command import call, refused, run
+from support.command import call, refused
 from support.damage import unreadable
 
 RNG = np.random.default_rng(0)
@@ -168,7 +168,7 @@ def test_the_limit_is_one_number_that_can_be_set(tmp_path, monkeypatch):
 def test_the_limit_can_be_lifted_beyond_that_of_pillow(tmp_path, monkeypatch):
     Image.fromarray(GREY).save(tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
-    monkeypatch.setattr(_file_limits, "MAX_PIXELS", 100)
+    monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "100")
     unreadable(tmp_path / "a.png", "could not be read: it claims to have more than the limit")
     monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "1000")
     np.testing.assert_array_equal(read_image(tmp_path / "a.png").pixels, GREY)
@@ -402,7 +402,7 @@ def test_a_picture_that_cannot_be_enlarged_or_fused(tmp_path, name):
 
 def test_a_bomb_at_the_command_line(tmp_path):
     (tmp_path / "a.png").write_bytes(media.png_that_claims(100_000, 100_000))
-    done = run("upscale", tmp_path / "a.png", "-o", tmp_path / "out.png")
+    done = call("upscale", tmp_path / "a.png", "-o", tmp_path / "out.png")
     assert "more than the limit of 170 million" in refused(done)
     assert len(done.stderr.splitlines()) == 1
     assert [file.name for file in tmp_path.iterdir()] == ["a.png"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coupledict.images import _patches
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.images._patches import Assembly, assemble_patches, extract_patches, patch_bands, patch_grid
 
 
@@ -104,11 +104,11 @@ def test_bands_hold_the_patches_of_the_image(case, max_bytes):
     np.testing.assert_array_equal(sums.image(), at_once)  # to the last bit
 
 
-def test_sums_do_not_depend_on_blocks(rng, monkeypatch):
+def test_sums_do_not_depend_on_blocks(rng):
     patches = rng.standard_normal((43 * 33, 8, 8)).astype(np.float32)
     whole = assemble_patches(patches, (50, 40))
-    monkeypatch.setattr(_patches, "BLOCK_BYTES", 1)
-    np.testing.assert_array_equal(assemble_patches(patches, (50, 40)), whole)
+    with SIZES.changed(assembled_bytes=1):
+        np.testing.assert_array_equal(assemble_patches(patches, (50, 40)), whole)
 
 
 @given(cases(), st.floats(0, 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image, ImageCms
 
 from coupledict.images._file_profile import check_profile
 from coupledict.images._files import Picture, read_about, read_image, write_image
+from support.cases import first_and_slow
 from support.command import call, refused
 from support.exif import EXPOSURE_IFD, GPS_IFD, LENS, MAKER_NOTE, MODEL, block
 from support.tissue import OTHER_LOOK, eight_bits, light, tissue
@@ -187,22 +189,24 @@ def test_the_sources_have_what_the_results_have_not(sources):
         assert image.getexif().get_ifd(GPS_IFD)[1] == "N"
 
 
+KEPT = {
+    "fuse near.jpg far.jpg": (True, True, False),
+    "fuse near.jpg far.jpg --keep-gps": (True, True, True),
+    "fill small.jpg --mask mask.png": (True, True, False),
+    "upscale small.jpg": (True, False, False),
+    "stain stained.jpg --target stained.jpg": (True, False, False),
+}
+SUFFIXES = (".jpg", ".png", ".tif")
+
+
 @pytest.mark.parametrize(
-    ("command", "kept"),
-    [
-        (["fuse", "near.jpg", "far.jpg"], (True, True, False)),
-        (["fuse", "near.jpg", "far.jpg", "--keep-gps"], (True, True, True)),
-        (["fill", "small.jpg", "--mask", "mask.png"], (True, True, False)),
-        (["upscale", "small.jpg"], (True, False, False)),
-        (["stain", "stained.jpg", "--target", "stained.jpg"], (True, False, False)),
-    ],
+    ("command", "suffix"), first_and_slow(zip(KEPT, (2 * SUFFIXES)[:5], strict=True), product(KEPT, SUFFIXES))
 )
-@pytest.mark.parametrize("suffix", [".jpg", ".png", ".tif"])
-def test_what_each_command_keeps(sources, monkeypatch, command, kept, suffix):
+def test_what_each_command_keeps(sources, monkeypatch, command, suffix):
     monkeypatch.chdir(sources)
-    done = call(*command, "-o", f"out{suffix}", "--threads", 1)
+    done = call(*command.split(), "-o", f"out{suffix}", "--threads", 1)
     assert done.returncode == 0, done.stderr
-    assert described(sources / f"out{suffix}") == kept
+    assert described(sources / f"out{suffix}") == KEPT[command]
 
 
 def test_maps_and_densities_have_nothing(sources, monkeypatch):

@@ -11,7 +11,11 @@ from scipy import ndimage
 from skimage import data
 
 from coupledict import StoppedByCallback
-from coupledict.images import MultiFocusFusion, SuperResolution, _sr_pipeline, _super_resolution
+from coupledict.foundation.block_sizes import SIZES
+from coupledict.foundation.progress import Meter
+from coupledict.images import MultiFocusFusion, SuperResolution
+from coupledict.images._sr_geometry import Geometry
+from coupledict.images._sr_pipeline import predict_patches
 from support.listening import Listener, check_course
 
 SHARP = data.coins()[40:140, 30:150]
@@ -40,9 +44,9 @@ def models():
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
-    monkeypatch.setattr(_sr_pipeline, "TILE_PIXELS", 300)
-    monkeypatch.setattr(_super_resolution, "BATCH_SAMPLES", 100)
+def small_tiles():
+    with SIZES.changed(upscaled_pixels=300, detail_samples=100):
+        yield
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -74,9 +78,14 @@ def with_parameters(model, **parameters):
     return other
 
 
-@pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.parametrize("slab", [None, 2, 3])
-@pytest.mark.parametrize("register", ["auto", True, False])
+@pytest.mark.parametrize(
+    ("register", "slab", "n_jobs"),
+    [
+        (register, slab, (1, 3)[(i + j) % 2])
+        for i, register in enumerate(["auto", True, False])
+        for j, slab in enumerate([None, 2, 3])
+    ],
+)
 def test_one_count_runs_through_a_whole_fusion(register, slab, n_jobs):
     """From 0 at the beginning to the total at the very end, in steps of at most a third, slabs or not."""
     listener = Listener()
@@ -107,18 +116,42 @@ def test_a_stopped_fit_leaves_the_model_as_it_was(models, kind, stop_at, n_jobs)
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("kind", ["fusion", "anchored", "coupled"])
-def test_a_stopped_task_ends_at_once(models, kind, n_jobs, monkeypatch):
-    done = []
-    tile_cells = _sr_pipeline.tile_cells
-    monkeypatch.setattr(_sr_pipeline, "tile_cells", lambda *given: (done.append(0), tile_cells(*given))[1])
+def test_a_stopped_task_is_not_told_more(models, kind, n_jobs):
     listener = Listener(stop_at=2)
     with pytest.raises(StoppedByCallback):
         use(kind, with_parameters(models[kind], n_jobs=n_jobs, callback=listener))
     assert len(listener.told) == 2
-    n_done = len(done)
+
+
+class Counting:
+    """A predictor of patches that are 0; counts the tiles that it is asked for."""
+
+    geometry, n_layers = Geometry(2, 3), 1
+
+    def __init__(self):
+        self.n_tiles = 0
+
+    def pad(self, plane):
+        return np.pad(plane, self.geometry.radius, mode="edge")
+
+    def patches(self, near):
+        self.n_tiles += 1
+        margin = 2 * self.geometry.radius
+        n_patches = (near.shape[0] - margin) * (near.shape[1] - margin)
+        return np.zeros((n_patches, self.geometry.side**2), np.float32)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_a_stopped_task_ends_at_once(n_jobs):
+    counting, listener = Counting(), Listener(stop_at=2)
+    with pytest.raises(StoppedByCallback):
+        predict_patches(counting, SHARP.astype(np.float32), n_jobs=n_jobs, meter=Meter(listener, "upscaling"))
+    assert len(listener.told) == 2
+    n_done = counting.n_tiles
     assert n_done <= 2 + 5 * n_jobs, "no more than what was under way, of some forty tiles"
     time.sleep(0.05)
-    assert len(done) == n_done, "no thread goes on"
+    assert counting.n_tiles == n_done, "no thread goes on"
 
 
 @pytest.mark.parametrize("kind", ["fusion", "anchored"])

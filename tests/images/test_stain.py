@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from coupledict import sparse_encode
 from coupledict.foundation.progress import Meter
-from coupledict.images import StainSeparator, _stain_learning
+from coupledict.images import StainSeparator
+from coupledict.images._stain_finding import find_stains
 from coupledict.images._stain_learning import exact_codes, learn_colours, unit_rows
 from coupledict.images._stain_pictures import estimate_white
 from support.tissue import DENSITIES, ONE_LOOK, OTHER_LOOK, TILE, eight_bits, light, tissue
@@ -103,23 +103,15 @@ def test_densities_are_the_lasso_codes_of_optical_densities(separator):
     assert separator.n_samples_ == len(shown)
 
 
-def test_steps_that_go_too_far_are_taken_back(rng, monkeypatch):
+def test_steps_that_go_too_far_are_taken_back(rng):
     """From few pixels and bad starts as well: where the objective has grown, learning goes on from where it was."""
-    course, taken_back = [], 0
-    plain = _stain_learning._Problem.step
-
-    def step(problem, colours):
-        found = plain(problem, colours)
-        course.append(found.objective)
-        return found
-
-    monkeypatch.setattr(_stain_learning._Problem, "step", step)
+    taken_back = 0
     for _ in range(40):
         depth = rng.exponential(0.5, (12, 3))
         start = unit_rows(rng.random((2, 3)) ** 4 + 1e-3)
-        course.clear()
         learned = learn_colours(depth, np.ones(12), start, 0.1, Meter(None, "learning"))
         assert learned.converged
+        course = learned.course
         assert course[0] == pytest.approx(objective_at(depth, start))
         for before, now, after in zip(course, course[1:], course[2:], strict=False):
             if now > before * (1 + 1e-9):
@@ -413,9 +405,8 @@ def test_a_number_of_stains_that_was_not_fitted_is_refused(separator):
         StainSeparator().transform(TILE)
 
 
-def test_learning_that_does_not_end_says_so(monkeypatch):
-    monkeypatch.setattr("coupledict.images._stain_learning.MOST_STEPS", 3)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        StainSeparator().fit(TILE)
-    assert "before it converged" in str(told[0].message)
+def test_learning_that_does_not_end_says_so(rng):
+    names = ("n_stains", "alpha", "transform_alpha", "tissue_threshold", "max_samples")
+    settings = {name: getattr(StainSeparator(), name) for name in names}
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 steps before it converged"):
+        find_stains(TILE, **settings, white=None, rng=rng, told=None, most_steps=3)

@@ -8,6 +8,7 @@ from skimage import data
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.foundation.progress import Meter
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
@@ -278,17 +279,16 @@ def test_back_projection_explains_the_small_picture(models):
 # The same for any tiles and threads
 
 
-@pytest.mark.parametrize("shape", [(61, 83), (17, 5), (40, 3)])
+@pytest.mark.parametrize("shape", [(37, 43), (17, 5), (40, 3)])
 @pytest.mark.parametrize(("method", "ensemble"), [("anchored", False), ("anchored", True), ("coupled", False)])
-def test_tiles_do_not_matter(models, monkeypatch, method, ensemble, shape):
+def test_tiles_do_not_matter(models, method, ensemble, shape):
     small = imresize(HELD_OUT[:, :, 0].astype(np.float32), 1 / 3)[: shape[0], : shape[1]]
     model = changed(models[method, 3], ensemble=ensemble)
     whole = model.upscale(small)
     assert len(_sr_pipeline.tiles(small.shape, 1)) == 1
     for pixels, columns in ((1, 1000), (300, 20), (77, 7), (40, 1)):
-        monkeypatch.setattr(_sr_pipeline, "TILE_PIXELS", pixels)
-        monkeypatch.setattr(_sr_pipeline, "TILE_COLUMNS", columns)
-        np.testing.assert_array_equal(model.upscale(small), whole)
+        with SIZES.changed(upscaled_pixels=pixels, upscaled_columns=columns):
+            np.testing.assert_array_equal(model.upscale(small), whole)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -300,7 +300,7 @@ def test_threads_do_not_matter(models, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_fits_are_the_same_for_any_number_of_threads(method):
-    images = [photograph[:150, :160] for photograph in PHOTOGRAPHS]
+    images = [photograph[:90, :100] for photograph in PHOTOGRAPHS]
     one, two = (make(method=method, n_jobs=n).fit(images) for n in (1, 2))
     for name in ("projection_", "basis_", "components_", "details_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -315,7 +315,7 @@ def test_tiles_cover_a_picture_once():
             for top, bottom, left, right in _sr_pipeline.tiles(shape, n_jobs):
                 assert bottom > top
                 assert right > left
-                assert (bottom - top) * (right - left) <= 1.1 * _sr_pipeline.TILE_PIXELS
+                assert (bottom - top) * (right - left) <= 1.1 * SIZES.upscaled_pixels
                 count[top:bottom, left:right] += 1
             assert (count == 1).all()
 
@@ -396,7 +396,7 @@ def test_layouts(models, tmp_path):
 
 
 def test_fit_takes_all_number_types():
-    crops = [photograph[:120, :130] for photograph in PHOTOGRAPHS]
+    crops = [photograph[:70, :80] for photograph in PHOTOGRAPHS]
     wide = [(257 * crop.astype(np.uint16)) for crop in crops]
     floats = [crop / 255 for crop in crops]
     with_alpha = [np.dstack([crop, crop[:, :, :1] if crop.ndim == 3 else crop]) for crop in crops]

@@ -54,6 +54,8 @@ class DataServer:
         manner, content = self.manners.get(path, ""), self.files.get(path)
         if manner == "silent":
             self.released.wait(PATIENCE)
+        elif manner == "nonsense":
+            request.wfile.write(b"\x1b[2J\r\n\r\n")
         elif manner.startswith("redirect "):
             request.send_response(302)
             request.send_header("Location", manner.partition(" ")[2])

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..files import whole
 from ..files.whole import new_file
+from ..foundation.block_sizes import SIZES
 from ._frames import RATE, Floats
 from ._rates import check_any_rate, resample
 from ._signals import check_rate
@@ -22,7 +23,6 @@ READABLE = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".au", ".mp3")
 #: Subtypes that are kept, and the bytes of a sample; telephone codecs are too coarse.
 WIDTHS = {"PCM_16": 2, "PCM_24": 3, "PCM_32": 4, "FLOAT": 4, "DOUBLE": 8}
 STEPS = {"PCM_16": 2.0**15, "PCM_24": 2.0**23}  # of these subtypes, which soundfile rounds down instead of rounding
-BLOCK = 1 << 16
 #: Most channels and the highest sampling rate that a format can hold; libsndfile crashes beyond those of OGG.
 MOST = {"WAV": (1024, 2**31 - 1), "FLAC": (8, 655_350), "OGG": (255, 200_000)}
 MOST_RIFF = 2**32 - 2**16  # bytes of samples in a WAV file; RF64, its successor, has no such limit
@@ -111,7 +111,7 @@ class Reader:
     @property
     def _n_rows(self) -> int:
         """Samples per channel in a block: fewer if there are many channels."""
-        return max(1, BLOCK // self.n_channels)
+        return max(1, SIZES.sound_samples // self.n_channels)
 
     @property
     def subtype(self) -> str:
@@ -191,11 +191,12 @@ def write_blocks(
     n_samples: int | None = None,
     *,
     replace: bool = True,
+    most_riff: int = MOST_RIFF,
 ) -> int:
     """Write blocks of samples to a file that appears whole or not at all; return how many were out of range.
 
     Samples are stored as `subtype` if the format supports it and it is fine enough, else in the format's default. A WAV
-    file that would have more than 4 GB, by its length `n_samples`, becomes an RF64 file.
+    file that would have more than `most_riff` bytes of samples, by its length `n_samples`, becomes an RF64 file.
     """
     soundfile = _soundfile()
     check_format(path, rate, n_channels)
@@ -203,7 +204,7 @@ def write_blocks(
     if subtype not in WIDTHS or not soundfile.check_format(kind, subtype):
         subtype = soundfile.default_subtype(kind)
     limited, step = subtype not in ("FLOAT", "DOUBLE"), STEPS.get(subtype)
-    if kind == "WAV" and (n_samples or 0) * n_channels * WIDTHS[subtype] > MOST_RIFF:
+    if kind == "WAV" and (n_samples or 0) * n_channels * WIDTHS[subtype] > most_riff:
         kind = "RF64"
     n_cut = 0
     with new_file(path, replace=replace) as file:

@@ -20,6 +20,7 @@ import scipy.signal
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +35,6 @@ REACH = 80  # frames, 0.64 s: the search range for the loudest frame; half and t
 TINY = 1e-30  # added to powers, so that their logarithm exists
 SILENT = -250.0  # dB: below this there is nothing but rounding
 FLOOR = -90.0  # dB, relative to the loudest frame nearby; higher floors lose 0.2 dB
-SEGMENT = 2048  # frames of a window without its margins, 16 s
 HALF_TAPS = 32
 WINDOW = scipy.signal.get_window("hann", LENGTH)
 
@@ -138,7 +138,7 @@ def high_band(spectrum: Array, level: Floats, first: int) -> npt.NDArray[np.floa
 
 def wide_spectra(signal: Floats) -> Iterator[npt.NDArray[np.complex128]]:
     """Yield the spectra of the frames of a signal at 16 kHz, in pieces that match the windows of :func:`analyse`."""
-    for window, n in windows([signal], SEGMENT * HOP, LENGTH // 2):
+    for window, n in windows([signal], SIZES.window_frames * HOP, LENGTH // 2):
         yield spectra(window)[: count(n)]
 
 
@@ -159,7 +159,7 @@ class Window:
 
 def size_and_border(context: int) -> tuple[int, int]:
     """Return the sizes of a window and of its borders, in samples of a narrow-band signal."""
-    return SEGMENT * HOP // 2, (margin(context) * HOP + LENGTH // 2) // 2
+    return SIZES.window_frames * HOP // 2, (margin(context) * HOP + LENGTH // 2) // 2
 
 
 def analyse(window: Floats, n_signal: int, context: int, bins: slice) -> Window:

@@ -10,8 +10,8 @@ from ..coding.prepared import PreparedCoder
 from ..coding.rule import CodingRule
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..parallel.blas import one_blas_thread
-from . import _frames
 from ._bands import Bands
 
 
@@ -32,7 +32,7 @@ class HighBandPredictor:
         self._pairs = []
         for learner in learners:
             atoms, rule = learner.components_[0], CodingRule(n_nonzero=learner.n_nonzero_coefs)
-            coder = PreparedCoder([atoms], rule, atoms.dtype, _frames.SEGMENT, n_jobs=n_jobs)
+            coder = PreparedCoder([atoms], rule, atoms.dtype, SIZES.window_frames, n_jobs=n_jobs)
             self._pairs.append((coder, learner.predictors_[(0,)][1]))
 
     def predict(self, low: Array) -> Array:

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import scipy.signal
 
+from ..foundation.block_sizes import SIZES
 from ._frames import NARROW_RATE, RATE, Floats, windows
 
 HALF_TAPS = 64  # of a filter on each side, in samples of the lower rate
 CUTOFF = 0.95  # of half the lower rate
 STOPBAND = ("kaiser", 8.0)  # 80 dB
 MOST_PHASES = 1 << 16  # the filter has 128 taps for each
-WINDOW = 1 << 15  # least samples that are resampled at once
 
 
 def check_any_rate(rate: object, what: str) -> int:
@@ -85,7 +85,7 @@ def resample(blocks: Iterable[Floats], rate: int, other: int, *, cover: bool = F
     reach = taps.size // 2  # at `up` times the rate
     lead = -reach % down  # zeros before the filter, so that its middle falls onto an output
     taps = np.concatenate([np.zeros(lead), taps])
-    size = down * -(-WINDOW // down)
+    size = down * -(-SIZES.resampled_samples // down)
     border = down * -(-reach // (up * down))
     skipped = (border * up + lead + reach) // down
     for window, n in windows(blocks, size, border):

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.progress import Callback, Meter
 from ._files import Reader, check_format, check_output, open_source, write_blocks
 from ._frames import NARROW_RATE, RATE, Floats
@@ -27,7 +28,6 @@ from ._measuring import Band, Kind, measure_blocks
 from ._rates import check_any_rate, output_rate, resample, resampled_length
 from ._signals import as_columns, check_blocks, check_signal, store
 
-PIECE = 1 << 15  # samples that are added at once
 MEASURED = 30  # s: the beginning of a stream, from which its band is measured
 GIVEN: dict[str, tuple[float, float, Kind]] = {
     "narrow": (0.0, 4000.0, "narrow"),
@@ -119,7 +119,8 @@ def _warn_if_wide(band: Band, what: str, stacklevel: int) -> None:
 
 
 def _pieces(blocks: Iterable[Floats]) -> Iterator[Floats]:
-    return (block[start : start + PIECE] for block in blocks for start in range(0, len(block), PIECE))
+    size = SIZES.added_samples
+    return (block[start : start + size] for block in blocks for start in range(0, len(block), size))
 
 
 def _add(own: Iterable[Floats], added: Iterator[Floats]) -> Iterator[Floats]:
@@ -178,18 +179,24 @@ def widen_array(model: Model, signal: npt.ArrayLike, sampling_rate: int, band: B
 
 def _slices(array: Array) -> Iterator[Floats]:
     """Yield an array in blocks of shape (n_samples, n_channels)."""
-    for start in range(0, len(array), PIECE):
-        yield as_columns(array[start : start + PIECE]).astype(np.float64)
+    size = SIZES.added_samples
+    for start in range(0, len(array), size):
+        yield as_columns(array[start : start + size]).astype(np.float64)
 
 
-def widen_blocks(model: Model, blocks: Iterable[npt.ArrayLike], sampling_rate: int, band: BandLike) -> Iterator[Floats]:
-    """Yield a signal of any sampling rate that comes in blocks with a high band."""
+def widen_blocks(
+    model: Model, blocks: Iterable[npt.ArrayLike], sampling_rate: int, band: BandLike, measured: int = MEASURED
+) -> Iterator[Floats]:
+    """Yield a signal of any sampling rate that comes in blocks with a high band.
+
+    Without a band, it is that of the first `measured` seconds.
+    """
     rate = check_any_rate(sampling_rate, "the signal")
     shapes: list[tuple[int, ...]] = []
     checked = check_blocks(blocks, shapes)
     known, begin = _given(band, rate), list[Floats]()
     if known is None:
-        n_begin = MEASURED * rate
+        n_begin = measured * rate
         while sum(map(len, begin)) < n_begin and (block := next(checked, None)) is not None:
             begin.append(block)
         known = measure_blocks(_first(begin, n_begin), rate)

@@ -8,7 +8,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,9 +19,6 @@ from ..foundation.text import printable
 from ..foundation.version import __version__
 
 VARIABLE = "COUPLEDICT_DATA_HOME"
-SILENCE = 30.0  # seconds without a byte after which a download is given up
-LONGEST = 600.0  # seconds that one file may take, however busy the line is
-CHUNK = 1 << 16
 
 
 class DownloadError(OSError):
@@ -35,6 +32,100 @@ class RemoteFile:
     path: str
     address: str
     digests: dict[str, int]  # from the SHA-256 to the number of bytes
+
+
+def over_https(address: str) -> bool:
+    """Tell whether an address begins with https."""
+    return urlsplit(address).scheme == "https"
+
+
+@dataclass(frozen=True)
+class Download:
+    """What a download may do.
+
+    Parameters
+    ----------
+    allowed : callable
+        Tells whether an address may be asked, also as the target of a redirection.
+    silence : float
+        Seconds without a byte after which it is given up.
+    longest : float
+        Seconds that one file may take, however busy the line is.
+    chunk : int
+        Most bytes that are read at a time.
+    """
+
+    allowed: Callable[[str], bool] = over_https
+    silence: float = 30.0
+    longest: float = 600.0
+    chunk: int = 1 << 16
+
+    def get(self, file: RemoteFile, path: Path) -> None:
+        """Download a file under another name, check it, and give it its name."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest, received, most = hashlib.sha256(), 0, max(file.digests.values())
+        with new_file(path) as target:
+            for chunk in self._chunks(file, path):
+                received += len(chunk)
+                if received > most:
+                    raise DownloadError(
+                        f"Expected {file.address} to have {most} bytes, got more: it was changed, and nothing was kept."
+                    )
+                digest.update(chunk)
+                target.write(chunk)
+            if file.digests.get(digest.hexdigest()) != received:
+                raise DownloadError(
+                    f"Expected {file.address} to have the SHA-256 {_expected(file)}, got {received} bytes with"
+                    f" {digest.hexdigest()}: it was cut off or changed, and nothing was kept; try again, or put the"
+                    f" right file to '{path}' by hand."
+                )
+
+    def _chunks(self, file: RemoteFile, path: Path) -> Iterator[bytes]:
+        """Yield what an address answers, piece by piece; errors of the network say what can be done."""
+        deadline = time.monotonic() + self.longest
+        try:
+            with self._open(file.address) as answer:
+                while chunk := answer.read1(self.chunk):
+                    if time.monotonic() > deadline:
+                        raise TimeoutError(f"no end within {self.longest:g} seconds")
+                    yield chunk
+        except DownloadError:
+            raise
+        except (OSError, http.client.HTTPException) as error:
+            raise DownloadError(
+                f"Expected to download {file.address}, got {_reason(error)}; try again with a network, or download it"
+                f" by hand to '{path}', or give data_home= a folder that has it."
+            ) from error
+
+    def _open(self, address: str) -> Any:
+        self.check_address(address)
+        opener = urllib.request.build_opener(_CheckedRedirects(self))
+        request = urllib.request.Request(address, headers={"User-Agent": f"coupledict/{__version__}"})
+        return opener.open(request, timeout=self.silence)
+
+    def check_address(self, address: str) -> None:
+        """Raise unless an address may be asked."""
+        if not self.allowed(address):
+            raise DownloadError(
+                f"Expected an address that begins with https://, got {printable(address)}; nothing was downloaded."
+            )
+
+
+class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows a redirection only to an address that is allowed."""
+
+    def __init__(self, download: Download) -> None:
+        self._download = download
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        try:
+            self._download.check_address(newurl)
+        except DownloadError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
@@ -69,6 +160,7 @@ def get_files(
     data_home: str | os.PathLike[str] | None,
     *,
     download_if_missing: bool,
+    download: Download | None = None,
 ) -> list[Path]:
     """Return where files are, after downloading those that are not there.
 
@@ -78,14 +170,15 @@ def get_files(
         If a file is missing and may not or cannot be downloaded, or if it is not the expected one.
     """
     home = get_data_home(data_home)
-    return [_get_file(file, home / file.path, download=download_if_missing) for file in files]
+    way = (download or Download()) if download_if_missing else None
+    return [_get_file(file, home / file.path, way) for file in files]
 
 
-def _get_file(file: RemoteFile, path: Path, *, download: bool) -> Path:
+def _get_file(file: RemoteFile, path: Path, download: Download | None) -> Path:
     if path.is_file():
         _check_cached(file, path)
-    elif download:
-        _download(file, path)
+    elif download is not None:
+        download.get(file, path)
     else:
         raise DownloadError(
             f"Expected the file '{path}', got none, and download_if_missing is False; set it to True, or download"
@@ -106,76 +199,6 @@ def _check_cached(file: RemoteFile, path: Path) -> None:
 
 def _expected(file: RemoteFile) -> str:
     return " or ".join(file.digests)
-
-
-def _download(file: RemoteFile, path: Path) -> None:
-    """Download a file under another name, check it, and give it its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    digest, received, most = hashlib.sha256(), 0, max(file.digests.values())
-    with new_file(path) as target:
-        for chunk in _chunks(file, path):
-            received += len(chunk)
-            if received > most:
-                raise DownloadError(
-                    f"Expected {file.address} to have {most} bytes, got more: it was changed, and nothing was kept."
-                )
-            digest.update(chunk)
-            target.write(chunk)
-        if file.digests.get(digest.hexdigest()) != received:
-            raise DownloadError(
-                f"Expected {file.address} to have the SHA-256 {_expected(file)}, got {received} bytes with"
-                f" {digest.hexdigest()}: it was cut off or changed, and nothing was kept; try again, or put the right"
-                f" file to '{path}' by hand."
-            )
-
-
-def _chunks(file: RemoteFile, path: Path) -> Iterator[bytes]:
-    """Yield what an address answers, piece by piece; errors of the network say what can be done."""
-    deadline = time.monotonic() + LONGEST
-    try:
-        with _open(file.address) as answer:
-            while chunk := answer.read1(CHUNK):
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no end within {LONGEST:g} seconds")
-                yield chunk
-    except DownloadError:
-        raise
-    except (OSError, http.client.HTTPException) as error:
-        raise DownloadError(
-            f"Expected to download {file.address}, got {_reason(error)}; try again with a network, or download it by"
-            f" hand to '{path}', or give data_home= a folder that has it."
-        ) from error
-
-
-def allowed(address: str) -> bool:
-    """Tell whether an address may be asked, also as the target of a redirection."""
-    return urlsplit(address).scheme == "https"
-
-
-class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirection only to an address that is allowed."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if not allowed(newurl):
-            fp.close()
-        _check_address(newurl)
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _check_address(address: str) -> None:
-    if not allowed(address):
-        raise DownloadError(
-            f"Expected an address that begins with https://, got {printable(address)}; nothing was downloaded."
-        )
-
-
-def _open(address: str) -> Any:
-    _check_address(address)
-    opener = urllib.request.build_opener(_CheckedRedirects)
-    request = urllib.request.Request(address, headers={"User-Agent": f"coupledict/{__version__}"})
-    return opener.open(request, timeout=SILENCE)
 
 
 def _reason(error: BaseException) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import (
     check_choice,
     check_count,
@@ -22,8 +23,6 @@ from ._results import CoupledSignals, check_float_dtype, vector_shapes
 
 Normalize = Literal["joint", "views"]
 Value = TypeVar("Value")
-
-BLOCK = 1 << 22  # random numbers that are drawn at once for the supports
 
 
 def make_coupled_signals(
@@ -161,7 +160,7 @@ def _draw_codes(
 ) -> scipy.sparse.csr_array:
     """Draw codes with the same number of nonzeros in each row, at places that are equally likely."""
     indices = np.empty((n_samples, n_nonzero), dtype=np.int32)
-    step = max(BLOCK // n_atoms, 1)
+    step = max(SIZES.drawn_numbers // n_atoms, 1)
     for start in range(0, n_samples, step):
         chances = rng.random((min(step, n_samples - start), n_atoms))
         indices[start : start + step] = np.argpartition(chances, n_nonzero - 1, axis=1)[:, :n_nonzero]

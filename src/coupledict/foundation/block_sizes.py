@@ -30,6 +30,22 @@ class BlockSizes:
     large_bytes: int = 64 << 20  # smaller memory maps are read completely, and then are arrays in memory
     # learning
     sums_bytes: int = 1 << 27  # larger sums A = C^T C are not made where the codes are at hand
+    # images
+    upscaled_pixels: int = 1 << 14  # of a tile of the small image; larger tiles leave the cache, smaller have more edge
+    upscaled_columns: int = 512  # of such a tile at most
+    detail_samples: int = 1 << 14  # pairs of small and large patches that maps are fitted to at a time
+    blended_rows: int = 256  # of a tile of a fused picture; a multiple of 8
+    blended_columns: int = 512  # of such a tile; a multiple of 8
+    assembled_bytes: int = 1 << 21  # patches, which are read once for each of their pixels and should fit the cache
+    resized_pixels: int = 32  # along an axis: smaller blocks need more calls, larger ones hold more zeros
+    unpacked_bytes: int = 1 << 25  # of a TIFF file, unless a single strip has more
+    # audio
+    window_frames: int = 2048  # of speech without the margins, 16 s
+    resampled_samples: int = 1 << 15  # at least
+    added_samples: int = 1 << 15  # of a high band
+    sound_samples: int = 1 << 16  # read from a file, over all its channels
+    # datasets
+    drawn_numbers: int = 1 << 22  # for the supports of simulated codes
 
     @contextmanager
     def changed(self, **sizes: int) -> Iterator[None]:

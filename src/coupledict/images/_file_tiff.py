@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..foundation.block_sizes import SIZES
 from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_tifffile
 from ._file_metadata import LONG, SHORT, Exif, Value, build_directory, build_inner
 
@@ -28,7 +29,6 @@ UNASSOCIATED_ALPHA = 2
 HORIZONTAL = 2  # the predictor that stores differences between neighbours
 MOST_PAGES = 16
 LARGEST_CLASSIC = (1 << 32) - (1 << 26)  # bytes of pixels; larger files have longer addresses, and do without EXIF
-GROUP_BYTES = 1 << 25  # unpacked at a time, unless a single strip has more
 
 
 def main_page(tiff: Any) -> Any:
@@ -147,7 +147,7 @@ def _unpack(
         while (
             stop < len(heights)
             and heights[stop] == heights[start]
-            and (stop + 1 - start) * heights[start] * width <= GROUP_BYTES
+            and (stop + 1 - start) * heights[start] * width <= SIZES.unpacked_bytes
         ):
             stop += 1
         segments = []

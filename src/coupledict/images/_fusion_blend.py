@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ._fusion_focus import CELL
 from ._fusion_motion import corners, move_points, warp
 from ._fusion_result import Labels, Matrix
@@ -29,7 +30,6 @@ N_LEVELS = 3  # of detail
 FAR_SCALE = 1e15  # floats so far from the range of 0 to 255, times weights, are beyond float32
 BLOCK = 1 << N_LEVELS
 FRAME = 32  # pixels around a tile: a multiple of BLOCK, more than the reach of all filters
-TILE = (256, 512)
 WINDOW = 0.8  # Gaussian width, in pixels of a level, of the window for energies
 POWER, MORE_POWER = 2.0, 1.0  # of energy in the weights: with noise, which is averaged out so, and more without
 ENERGY_FLOOR = 0.05  # squared grey values, of 255, that count as no detail even without noise
@@ -51,10 +51,11 @@ class Tile:
 
 def tiles(shape: tuple[int, int]) -> list[Tile]:
     """Return the tiles of a picture; they begin at multiples of BLOCK."""
+    height, width = SIZES.blended_rows, SIZES.blended_columns
     found = []
-    for row in range(0, shape[0], TILE[0]):
-        for column in range(0, shape[1], TILE[1]):
-            pairs = [(row, min(row + TILE[0], shape[0])), (column, min(column + TILE[1], shape[1]))]
+    for row in range(0, shape[0], height):
+        for column in range(0, shape[1], width):
+            pairs = [(row, min(row + height, shape[0])), (column, min(column + width, shape[1]))]
             found.append(framed(pairs, shape))
     return found
 

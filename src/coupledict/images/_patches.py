@@ -18,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array, common_dtype
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import check_count, make_generator
 from ..foundation.tensors import as_array
 
 Shape: TypeAlias = tuple[int, ...]
 Stride: TypeAlias = int | Sequence[int]
 PatchSize: TypeAlias = int | Sequence[int]
-
-BLOCK_BYTES = 1 << 21  # assembly reads a block once for each pixel of a patch, so it should fit the cache
 
 
 def check_shape(shape: object, name: str) -> Shape:
@@ -372,7 +371,7 @@ class Assembly:
         factors = self._check(patches, weights)
         values = patches.reshape(*sizes, *self.patch_size)
         factors = None if factors is None else factors.reshape(values.shape)
-        n_rows = max(1, BLOCK_BYTES * sizes[0] // values.nbytes)
+        n_rows = max(1, SIZES.assembled_bytes * sizes[0] // values.nbytes)
         # If the pixels of a patch are taken from last to first, the rows of the grid are added to each image pixel from
         # first to last: the order of the sums is then the same for all blocks and bands.
         for start in range(0, sizes[0], n_rows):

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.tensors import as_array
 from ..parallel.blas import one_blas_thread
 
 KERNEL_WIDTH = 4.0
-BLOCK = 32  # outputs per block: smaller blocks need more calls, larger ones hold more zeros
 Block: TypeAlias = tuple[slice, slice, Array]
 
 
@@ -58,12 +58,12 @@ def dense(places: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], first
 
 
 @lru_cache(maxsize=64)
-def blocks(n_in: int, n_out: int, scale: float, antialias: bool, dtype: np.dtype[Any]) -> tuple[Block, ...]:
-    """Return the blocks of the resizing matrix: outputs, the inputs they depend on, and the dense matrix."""
+def blocks(n_in: int, n_out: int, scale: float, antialias: bool, dtype: np.dtype[Any], size: int) -> tuple[Block, ...]:
+    """Return the blocks of the resizing matrix: `size` outputs, the inputs they depend on, and the dense matrix."""
     places, weights = contributions(n_in, n_out, scale, antialias=antialias)
     found = []
-    for start in range(0, n_out, BLOCK):
-        some, values = places[start : start + BLOCK], weights[start : start + BLOCK]
+    for start in range(0, n_out, size):
+        some, values = places[start : start + size], weights[start : start + size]
         used = some[values != 0]
         first, last = int(used.min()), int(used.max())
         matrix = dense(some, values, first, last).astype(dtype)
@@ -87,7 +87,7 @@ def _resize_axis(plane: Array, axis: int, n_out: int, scale: float, antialias: b
     # The last bits of a float32 sum must not decide how it is rounded, so integers are summed in float64.
     dtype = np.dtype(np.float64) if plane.dtype.kind == "u" else plane.dtype
     out: Array = np.empty((n_out, plane.shape[1]) if axis == 0 else (plane.shape[0], n_out), plane.dtype)
-    for outputs, inputs, matrix in blocks(plane.shape[axis], n_out, scale, antialias, dtype):
+    for outputs, inputs, matrix in blocks(plane.shape[axis], n_out, scale, antialias, dtype, SIZES.resized_pixels):
         if axis == 0:
             store(matrix @ plane[inputs].astype(dtype, copy=False), out[outputs])
         else:

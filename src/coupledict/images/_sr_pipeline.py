@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.progress import Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.ordered import in_order
@@ -21,9 +22,7 @@ from ._resize import imresize
 from ._sr_geometry import Geometry
 from ._sr_model import DetailPredictor
 
-TILE_PIXELS = 1 << 14  # of the small image; larger tiles do not fit the cache, smaller ones have more edge
 LEAST_TILE_PIXELS = 1 << 11  # less work than this is not worth a second thread
-TILE_COLUMNS = 512
 Tile = tuple[int, int, int, int]
 
 
@@ -53,9 +52,9 @@ def cut(n: int, most: int) -> list[tuple[int, int]]:
 
 def tiles(shape: tuple[int, int], n_jobs: int) -> list[Tile]:
     """Cut a small image into tiles, enough for all threads: first and last row, first and last column."""
-    columns = cut(shape[1], TILE_COLUMNS)
+    columns = cut(shape[1], SIZES.upscaled_columns)
     widest = max(right - left for left, right in columns)
-    pixels = min(TILE_PIXELS, max(LEAST_TILE_PIXELS, -(-shape[0] * shape[1] // n_jobs)))
+    pixels = min(SIZES.upscaled_pixels, max(LEAST_TILE_PIXELS, -(-shape[0] * shape[1] // n_jobs)))
     rows = cut(shape[0], -(-pixels // widest))
     return [(*vertical, *horizontal) for vertical in rows for horizontal in columns]
 

@@ -12,6 +12,7 @@ from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
 from ._stain_learning import (
+    MOST_STEPS,
     STANDARD,
     exact_codes,
     find_start,
@@ -53,6 +54,7 @@ def find_stains(
     max_samples: int,
     rng: np.random.Generator,
     told: Callback | None,
+    most_steps: int = MOST_STEPS,
 ) -> Stains:
     """Return the stains of a picture; the arguments are the parameters of :class:`StainSeparator`."""
     light, weights = distinct_light(draw_pixels(image, max_samples, rng))
@@ -63,18 +65,18 @@ def find_stains(
     depth, weights = depth[tissue], weights[tissue]
     with one_blas_thread():  # the order of sums must not depend on the number of processors
         start = find_start(depth, weights, n_stains)
-        learned = learn_colours(depth, weights, start, alpha, Meter(told, "learning"))
+        learned = learn_colours(depth, weights, start, alpha, Meter(told, "learning"), most_steps)
         if not learned.converged:
             warnings.warn(
-                f"Learning stopped after {learned.n_steps} steps before it converged. The stains of this picture are"
-                " hardly determined; use a larger alpha.",
+                f"Learning stopped after {len(learned.course)} steps before it converged. The stains of this picture"
+                " are hardly determined; use a larger alpha.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         colours, found = _check_colours(in_order_of_hue(learned.colours), depth, weights)
         codes = _codes(colours, depth, transform_alpha)
     top = np.array([weighted_quantile(code, weights, TOP_SHARE) for code in codes])
-    return Stains(colours, white, top, found, int(weights.sum()), learned.n_steps)
+    return Stains(colours, white, top, found, int(weights.sum()), len(learned.course))
 
 
 def _codes(colours: Floats, depth: Floats, alpha: float) -> list[Array]:

@@ -94,15 +94,16 @@ def _combine(weights: Array, arrays: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class Learned:
-    """Stain colours that were learned, the objective per pixel, and how many steps it took; `converged` or not."""
+    """Stain colours that were learned, and the objective per pixel at every step; `converged` or not."""
 
     colours: Floats
-    objective: float
-    n_steps: int
+    course: list[float]
     converged: bool
 
 
-def learn_colours(densities: Floats, weights: Floats, start: Floats, alpha: float, meter: Meter) -> Learned:
+def learn_colours(
+    densities: Floats, weights: Floats, start: Floats, alpha: float, meter: Meter, most_steps: int = MOST_STEPS
+) -> Learned:
     """Learn stain colours from the optical densities of pixels, each of which counts by its weight.
 
     `densities` are of shape (n_pixels, 3), `start` of shape (n_stains, 3).
@@ -110,10 +111,10 @@ def learn_colours(densities: Floats, weights: Floats, start: Floats, alpha: floa
     problem = _Problem(densities, weights, alpha, meter)
     here = start
     first = problem.step(here)
-    while problem.n_steps < MOST_STEPS:
+    while len(problem.course) < most_steps:
         second = problem.step(first.colours)
         if turn(first.colours, second.colours) < TOLERANCE:
-            return Learned(second.colours, second.objective, problem.n_steps, converged=True)
+            return Learned(second.colours, problem.course, converged=True)
         change = first.colours - here
         bend = second.colours - first.colours - change
         length = max(1.0, float(np.linalg.norm(change) / max(float(np.linalg.norm(bend)), 1e-300)))
@@ -123,8 +124,8 @@ def learn_colours(densities: Floats, weights: Floats, start: Floats, alpha: floa
             (far, trial) if trial.objective <= second.objective else (second.colours, problem.step(second.colours))
         )
         if turn(here, first.colours) < TOLERANCE:
-            return Learned(first.colours, first.objective, problem.n_steps, converged=True)
-    return Learned(first.colours, first.objective, problem.n_steps, converged=False)
+            return Learned(first.colours, problem.course, converged=True)
+    return Learned(first.colours, problem.course, converged=False)
 
 
 @dataclass(frozen=True)
@@ -142,10 +143,9 @@ class _Problem:
         self._channels = [np.ascontiguousarray(channel) for channel in densities.T]
         self._shares, self._alpha, self._meter = weights / weights.sum(), alpha, meter
         self._energy = float(self._shares @ (densities**2).sum(axis=1))
-        self.n_steps = 0
+        self.course: list[float] = []
 
     def step(self, colours: Floats) -> _Step:
-        self.n_steps += 1
         correlations = [_combine(colour, self._channels) - self._alpha for colour in colours]
         codes = exact_codes(correlations, colours @ colours.T)
         weighted = [code * self._shares for code in codes]
@@ -153,6 +153,7 @@ class _Problem:
         cross = np.array([[own @ channel for channel in self._channels] for own in weighted])
         fit = self._energy - 2 * float((cross * colours).sum()) + float((gram * (colours @ colours.T)).sum())
         objective = fit / 2 + self._alpha * float(sum(own.sum() for own in weighted))
+        self.course.append(objective)
         self._meter.advance()
         return _Step(objective, _best_colours(gram, cross, colours))
 

@@ -21,6 +21,7 @@ from ..files.models import JSON
 from ..files.packing import pack_half, unpack_half
 from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import (
     check_choice,
     check_count,
@@ -46,7 +47,6 @@ SCALES = (2, 3, 4)
 LEARNING_SAMPLES = 200_000  # more do not improve the dictionaries
 REGRESSION_SAMPLES = 2_000_000  # twice as many add 0.01 dB
 THRESHOLD_SAMPLES = 50_000
-BATCH_SAMPLES = 1 << 14
 DETAILS_PER_PIXEL = 48 / 9  # components of detail per small pixel of a patch; all of them add 0.02 dB at most
 FLAT = 1e-12  # energy of differences up to which a picture from 0 to 1 counts as flat
 N_NEIGHBORS = 1024
@@ -477,7 +477,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             windows, details = _sr_samples.samples(planes, batch, geometry)
             return windows @ training.projection, details @ training.basis.T
 
-        batches = _sr_samples.batches(draws, BATCH_SAMPLES)
+        batches = _sr_samples.batches(draws, SIZES.detail_samples)
         maps = _sr_anchored.regressors(
             anchors,
             limits,

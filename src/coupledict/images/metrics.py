@@ -372,7 +372,7 @@ def _entropy(counts: npt.NDArray[np.int64]) -> float:
     return max(0.0, -float(np.sum(p * np.log2(p))))
 
 
-def _q_y(first: Image, second: Image, fused: Image) -> float:
+def _q_y(first: Image, second: Image, fused: Image, alike: float = ALIKE) -> float:
     scale = max(float(np.abs(image).max()) for image in (first, second, fused))
     if scale == 0:
         return 1.0
@@ -382,7 +382,7 @@ def _q_y(first: Image, second: Image, fused: Image) -> float:
     a_varies, b_varies = windows.covariance(0, 0), windows.covariance(1, 1)
     share = (a_varies + STABILIZER**2 / 2) / (a_varies + b_varies + STABILIZER**2)
     both = share * a_kept + (1 - share) * b_kept
-    return float(np.mean(np.where(sources_alike >= ALIKE, both, np.maximum(a_kept, b_kept))))
+    return float(np.mean(np.where(sources_alike >= alike, both, np.maximum(a_kept, b_kept))))
 
 
 class _Windows:

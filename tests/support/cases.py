@@ -1,0 +1,12 @@
+"""Cases of a test of which some show a promise, and the others show it again."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def first_and_slow(first, every):
+    """Return the arguments of ``parametrize``: the first cases, and all others with the mark slow."""
+    first = [tuple(case) for case in first]
+    others = [tuple(case) for case in every if tuple(case) not in first]
+    return [*first, *(pytest.param(*case, marks=pytest.mark.slow) for case in others)]
