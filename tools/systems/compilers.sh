@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The sources as compilers and processors take them that this machine does not have; nothing is run. Everything lands in
+# The sources compiled for processors that this machine does not have; nothing is run. Everything lands in
 # build/compilers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
