@@ -1,7 +1,7 @@
 """What learning, coding and predicting give, as digests of the very bits: one line for each case, run as a script.
 
-Two interpreters that have the same NumPy, SciPy and BLAS must print the same; `make freethreaded` compares a Python
-without a GIL with an ordinary one.
+Two interpreters that have the same NumPy, SciPy and BLAS must print the same; `make systems NAME=freethreaded` compares
+a Python without a GIL with an ordinary one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import lowest
+import needs
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -67,7 +67,7 @@ class Finding:
 def uses(root: Path = ROOT) -> list[Use]:
     """Return what constraints.txt pins, and the lower bounds of pyproject.toml."""
     pinned = [Requirement(line) for line in (root / "constraints.txt").read_text().splitlines() if line]
-    bounds = lowest.lowest(root / "pyproject.toml").values()
+    bounds = needs.lowest(root / "pyproject.toml").values()
     return sorted(
         Use(str(canonicalize_name(needed.name)), part.version, why)
         for why, needs in (("pinned", pinned), ("lower bound", bounds))

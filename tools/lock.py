@@ -1,4 +1,4 @@
-"""Pin the newest versions of everything that development uses: ``make lock`` writes constraints.txt.
+"""Pin the newest versions of everything that development uses, in constraints.txt.
 
 pip resolves the package with all extras and all dependency groups as for an empty environment, and installs nothing.
 The pins are for every machine: "+cpu" and the like, by which builds of one version are told apart, is left out, and so

@@ -1,6 +1,6 @@
 """Run scikit-learn's own tests of sparse coding and dictionary learning against coupledict.
 
-``make foreign`` calls it; further arguments go to pytest. The tests are those of the installed scikit-learn. The names
+``make check`` calls it; further arguments go to pytest. The tests are those of the installed scikit-learn. The names
 that they import are replaced by adapters (``sklearn_names.py``), and what fails by design is listed with its reason
 (``by_design.py``). A failure that is not listed is an error, and so is a listed test that passes or is gone.
 """

@@ -1,7 +1,7 @@
 """Arrays of PyTorch, JAX and anything else that speaks DLPack: read in place, or refused with what to do.
 
 The doors are in tensor_doors.py. Each is tried with an exporter that needs no other library, and with PyTorch and JAX
-where they are installed; COUPLEDICT_TENSORS=required (`make tensors`) makes a missing library a failure.
+where they are installed; COUPLEDICT_TENSORS=required (`make systems NAME=tensors`) makes a missing library a failure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def library(name: str) -> Any:
     except ImportError:
         if os.environ.get("COUPLEDICT_TENSORS") == "required":
             raise
-        pytest.skip(f"{name} is not installed: `make tensors` has it")
+        pytest.skip(f"{name} is not installed: `make systems NAME=tensors` has it")
     if name == "jax":
         found.config.update("jax_enable_x64", True)
     return found

@@ -36,7 +36,7 @@ from support.coherent import make_atoms, make_signals
 N_THREADS = 6
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 without_a_gil = pytest.mark.skipif(
-    not FREE_THREADED, reason="this Python has a GIL; `make freethreaded` has one without"
+    not FREE_THREADED, reason="this Python has a GIL; `make systems NAME=freethreaded` has one without"
 )
 
 

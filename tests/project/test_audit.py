@@ -1,4 +1,4 @@
-"""`make audit`: known vulnerabilities of what is pinned and of lower bounds, with and without a service."""
+"""tools/audit.py: known vulnerabilities of what is pinned and of lower bounds, with and without a service."""
 
 from __future__ import annotations
 

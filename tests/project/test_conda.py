@@ -1,4 +1,4 @@
-"""The conda recipe says what pyproject.toml says. `make conda` builds it and runs its tests."""
+"""The conda recipe says what pyproject.toml says. `make systems NAME=conda` builds it and runs its tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import lowest
+import needs
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from support import extras
 
 extras.need("yaml")
-import conda  # noqa: E402  (tools/conda.py)
+import conda  # noqa: E402  (tools/systems/conda.py)
 import yaml  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_run_time_dependencies_have_the_same_lower_bounds():
 
 
 def test_extras_are_held_to_the_same_lower_bounds():
-    needed = list(lowest.run_time(PROJECT))
+    needed = list(needs.run_time(PROJECT))
     own = bounds(map(Requirement, PROJECT["dependencies"]))
     optional = {name: bound for name, bound in bounds(needed).items() if name not in own}
     assert floors(RECIPE["requirements"]["run_constraints"]) == optional

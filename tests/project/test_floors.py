@@ -1,4 +1,7 @@
-"""Lower bounds of dependencies: each has one, and what the package imports is named. `make lowest` tests the bounds."""
+"""Lower bounds of dependencies: each has one, and what the package imports is named.
+
+`make systems NAME=lowest` tests the bounds.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import lowest
+import needs
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from support import extras
 
-ROOT = Path(lowest.ROOT)
+ROOT = Path(needs.ROOT)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-NEEDED = {canonicalize_name(needed.name): needed for needed in lowest.run_time(PROJECT)}
+NEEDED = {canonicalize_name(needed.name): needed for needed in needs.run_time(PROJECT)}
 # Peers that experiments compare with if they are there; whoever wants them installs the group `bench`.
 OF_EXPERIMENTS = {"spams", "dictlearn", "numba"}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))
 def test_every_dependency_has_a_lower_bound(name):
-    assert lowest.lower_bound(NEEDED[name]).release > (0,)
+    assert needs.lower_bound(NEEDED[name]).release > (0,)
 
 
 @pytest.mark.parametrize("name", sorted(NEEDED))
@@ -38,7 +42,7 @@ def test_what_is_pinned_is_allowed(name):
 
 def test_the_extra_all_has_every_extra_of_the_package():
     for extra in set(PROJECT["optional-dependencies"]) - {"all"}:
-        names = {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset({extra}))}
+        names = {canonicalize_name(needed.name) for needed in needs.run_time(PROJECT, frozenset({extra}))}
         assert names <= set(NEEDED), extra
 
 
@@ -71,7 +75,7 @@ def write(path: Path, dependencies: str, extras: str = "") -> Path:
 
 def test_lowest_versions_follow_extras(tmp_path):
     extras = 'all = ["a_b[x]"]\nx = ["a.b[y]", "Two[z]>=3,<4"]\ny = ["three~=1.5; python_version > \'3\'", "a-b[x]"]'
-    pins = lowest.lowest(write(tmp_path / "p.toml", '["one >= 2.0.1"]', extras))
+    pins = needs.lowest(write(tmp_path / "p.toml", '["one >= 2.0.1"]', extras))
     assert {str(pin) for pin in pins.values()} == {
         "builder==1.2",
         "one==2.0.1",
@@ -85,7 +89,7 @@ def test_lowest_versions_follow_extras(tmp_path):
 @pytest.mark.parametrize("needed", ["one", "one<3", "one!=2"])
 def test_a_dependency_without_a_bound_is_refused(tmp_path, needed):
     with pytest.raises(ValueError, match=f"Expected a lower bound .* for one in pyproject.toml, got '{needed}'"):
-        lowest.lowest(write(tmp_path / "p.toml", f'["{needed}"]'))
+        needs.lowest(write(tmp_path / "p.toml", f'["{needed}"]'))
 
 
 def test_what_is_not_at_its_lower_bound_is_told():
@@ -100,13 +104,7 @@ def test_what_is_not_at_its_lower_bound_is_told():
 
 @pytest.mark.parametrize("extra", sorted(set(PROJECT["optional-dependencies"]) - {"all"}))
 def test_the_lower_bounds_of_an_extra_are_tested(extra):
-    needed = {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset({extra}))}
-    needed -= {canonicalize_name(needed.name) for needed in lowest.run_time(PROJECT, frozenset())}
-    block = re.search(r"^LOWEST_TESTS \?= (.*?)\n\n", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)[1]
-    files = [ROOT / "tests" / f"test_{name}.py" for name in re.findall(r"[a-z_]+", block)]
-    read = "".join(path.read_text() for path in files if path.is_file())
-    if "test_serve*" in block:
-        read += "".join(path.read_text() for path in (ROOT / "tests").glob("test_serve*.py"))
+    read = "".join(file.read_text() for file in lowest.tests() if file != Path(__file__))
     packages = {name for name, origin in extras.PACKAGES.items() if origin == f"coupledict[{extra}]"}
-    assert needed
-    assert any(re.search(rf"\b{package}\b", read) for package in packages), f"No test of `make lowest` uses {extra}."
+    assert packages
+    assert any(re.search(rf"\b{package}\b", read) for package in packages), f"No test of lower bounds uses {extra}."

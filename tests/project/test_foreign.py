@@ -1,4 +1,4 @@
-"""What `make foreign` notices: tests of others that do not fail as listed. That target runs the tests themselves."""
+"""What tests/foreign/run_foreign.py notices: tests of others that do not fail as listed. `make check` runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make wheels` refuses, and that the release's workflow builds the kinds of wheels that it proves."""
+"""What tools/systems/wheels.py refuses, and that the release's workflow builds the kinds of wheels that it proves."""
 
 from __future__ import annotations
 

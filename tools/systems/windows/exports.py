@@ -1,10 +1,10 @@
-"""Write the module definitions that tools/windows.sh makes libraries from.
+"""Write the module definitions that windows.sh makes libraries from.
 
 Arguments are Python's DLL, Wine's C library, and the folder to write to.
 
 ``python3.def`` has the stable ABI as of Python 3.12 and nothing else, so that a linker refuses what is not in it.
 ``forward.def`` is that of a python3.dll, which passes each name on to the DLL. ``python.def`` is for python.exe.
-``complex.def`` is that of tools/windows/complex.c, and passes the rest of the C library on to Wine's.
+``complex.def`` is that of complex.c, and passes the rest of the C library on to Wine's.
 """
 
 import re
@@ -45,7 +45,9 @@ write("python3.def", "python3.dll", [f"  {name}" for name in functions] + [f"  {
 write("forward.def", "python3.dll", [f"  {name} = {dll.stem}.{name}" for name in exported])
 write("python.def", dll.name, ["  Py_Main"])
 
-complex_functions = re.findall(r"^(?:MAP|MEASURE)\((\w+)\)", Path("tools/windows/complex.c").read_text("utf-8"), re.M)
+complex_functions = re.findall(
+    r"^(?:MAP|MEASURE)\((\w+)\)", Path(__file__).with_name("complex.c").read_text("utf-8"), re.M
+)
 own = [name + suffix for name in [*complex_functions, "cpow"] for suffix in ("", "f", "l")]
 own += ["_Cbuild", "_FCbuild", "_LCbuild"]
 # Wine resolves names of this kind by itself, so the library that has the functions bears another name.

@@ -4,14 +4,14 @@
 # FREETHREADED_PYTHON or python3.14t if there is one, else it is built from Debian's source. All that is loaded or built
 # lands in build/freethreaded; what is there is used again.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 here=$PWD/build/freethreaded
 ordinary=${PYTHON:-python3}
 mkdir -p "$here"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONDONTWRITEBYTECODE=
 
 fail() {
-  echo "make freethreaded: $1" >&2
+  echo "freethreaded: $1" >&2
   exit 1
 }
 

@@ -2,9 +2,10 @@
 
 uv resolves the newest versions for another platform and Python than this one, sources forbidden. For Pythons without a
 GIL, which uv cannot name, pip is asked whether each package of that answer has a wheel. The package itself is left out:
-its own wheels are in .github/workflows/release.yml. `make resolve` prints the table; it needs an index and minutes.
+its own wheels are in .github/workflows/release.yml. `make systems NAME=resolve` prints the table; it needs an index and
+minutes.
 
-    python tools/resolve.py
+    python tools/systems/resolve.py
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
 
 
@@ -83,7 +84,7 @@ def has_wheel(tags: tuple[str, ...], pin: str) -> bool:
     words += ["--python-version", "3.14", "--abi", "cp314t", *(f"--platform={tag}" for tag in tags), pin]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode and "No matching distribution" not in done.stderr:
-        sys.exit(f"make resolve: pip did not tell whether {pin} has a wheel: {done.stderr.strip()}")
+        sys.exit(f"resolve: pip did not tell whether {pin} has a wheel: {done.stderr.strip()}")
     return done.returncode == 0
 
 

@@ -1,29 +1,28 @@
 #!/usr/bin/env bash
-# The wheels for 64-bit ARM, on a machine of another kind: cross-compiled and repaired by tools/wheels.py, tested by
-# Pythons for ARM under qemu-user. Pythons and libraries are those for ARM, the wheels are what a user would get. All
-# that is loaded or built lands in build; what is there is used again. Afterwards build/arm/python is the Python that
-# has the kernels: build/arm/python -m pytest tests/kernels/test_codes.py -k patches
-# `tools/arm.sh PYTHON` takes the Python of an environment that has the group wheels; `make arm` makes it.
+# The wheels for 64-bit ARM, on a machine of another kind: cross-compiled and repaired by wheels.py, tested by Pythons
+# for ARM under qemu-user. Pythons and libraries are those for ARM, the wheels are what a user would get. All that is
+# loaded or built lands in build; what is there is used again. Afterwards build/arm/python is the Python that has the
+# kernels: build/arm/python -m pytest tests/kernels/test_codes.py -k patches
+# The argument is the Python of an environment that has the group wheels; `make systems NAME=arm` makes it.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 tools=$(realpath -s "$1")
 mkdir -p build/arm
 arm=$PWD/build/arm
 
 # The compiler, the emulator and the wheels: for 3.11, and for the stable ABI.
-"$tools" tools/wheels.py --platforms manylinux_2_28_aarch64
+"$tools" tools/systems/wheels.py --platforms manylinux_2_28_aarch64
 
 # A Python for ARM with our wheel and its libraries, in folder $arm/$1: the one of a release of Debian.
 prepare() {
   local folder=$arm/$1 python=$PWD/build/pythons/$1-arm64 version interface=abi3 platforms
-  tools/debian_python.sh "$1" arm64 "$python"
+  tools/systems/debian_python.sh "$1" arm64 "$python"
   version=$(cat "$python/version")
   [ "$version" != 3.11 ] || interface=cp311
   platforms="--platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64"
   if [ constraints.txt -nt "$folder/done" ] || [ pyproject.toml -nt "$folder/done" ]; then
     rm -rf "$folder"
-    "$tools" -c 'import tomllib
-for line in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]: print(line)' >"$arm/requirements.txt"
+    "$tools" tools/needs.py >"$arm/requirements.txt"
     "$tools" -m pip --disable-pip-version-check install --quiet --target "$folder" -c constraints.txt \
       -r "$arm/requirements.txt" $platforms --python-version "$version" --only-binary :all: --no-compile \
       pytest pytest-timeout hypothesis

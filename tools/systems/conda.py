@@ -1,8 +1,8 @@
-"""Build the conda package by its recipe, from an sdist of this folder, and run the recipe's tests: ``make conda``.
+"""Build the conda package by its recipe, from an sdist of this folder, and run the recipe's tests.
 
-The sdist is made anew, so that `dist` stays as it is.
+``make systems NAME=conda`` calls it. The sdist is made anew, so that `dist` stays as it is.
 
-    python tools/conda.py FOLDER CHANNEL    # FOLDER/output gets the package
+    python tools/systems/conda.py FOLDER CHANNEL    # FOLDER/output gets the package
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "packaging" / "conda"
 
 

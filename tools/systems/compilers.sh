@@ -2,13 +2,13 @@
 # The sources compiled for processors that this machine does not have; nothing is run. Everything lands in
 # build/compilers.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=$PWD/build/compilers
 rm -rf "$out"
 mkdir -p "$out"
 
 fail() {
-  echo "make compilers: $1" >&2
+  echo "compilers: $1" >&2
   exit 1
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A CPython of another release of Debian, or for another processor, unpacked into a folder and installed nowhere:
-#   tools/debian_python.sh trixie arm64 build/pythons/trixie-arm64
+#   tools/systems/debian_python.sh trixie arm64 build/pythons/trixie-arm64
 # Afterwards FOLDER/sysroot/usr/bin/python is that Python, with the loader and the libraries of its own release (under
 # qemu-user where the processor is another one), FOLDER/include has its headers, and FOLDER/version its version. What is
 # there stays.
@@ -11,7 +11,7 @@ folder=$(cd "$3" && pwd)
 [ ! -e "$folder/version" ] || exit 0
 
 fail() {
-  echo "tools/debian_python.sh: $1" >&2
+  echo "debian_python.sh: $1" >&2
   exit 1
 }
 command -v apt-get >/dev/null || fail "Debian's apt-get is needed to get a Python of Debian $suite for $architecture."

@@ -5,7 +5,7 @@ compiler is this machine's, called by an activation script. They have the names 
 rattler-build resolves, builds and tests it: what is shown is that the recipe is right, not how conda-forge's packages
 behave.
 
-    python tools/conda_channel.py FOLDER PYTHON...    # as python3.12 python3.13
+    python tools/systems/conda_channel.py FOLDER PYTHON...    # as python3.12 python3.13
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rattler_build import assemble_package
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SUBDIR = "linux-64"
 # What the recipe takes beside the dependencies of the package.
 TOOLS = ("pip", "setuptools", "wheel", "scikit-build-core", "nanobind", "abi3audit")

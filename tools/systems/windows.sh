@@ -5,10 +5,11 @@
 # is not Windows: files, processes and signals are as Wine has them. All that is loaded or built lands in build/windows;
 # what is there is used again. Afterwards build/windows/python is that Python:
 # build/windows/python -m pytest tests/kernels/test_codes.py -k patches | cat
-# WINDOWS_TESTS names other tests to run than those below.
+# TESTS names other tests to run than those below.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 windows=$PWD/build/windows
+parts=tools/systems/windows
 home=$windows/home  # of the Python for Windows
 panda3d=1.10.16  # the wheel for 3.12 has Python 3.12.10
 version=3.12
@@ -16,7 +17,7 @@ dll=python312
 mkdir -p "$windows/lib"
 
 fail() {
-  echo "make windows: $1" >&2
+  echo "windows: $1" >&2
   exit 1
 }
 
@@ -60,21 +61,21 @@ make_python() {
   rm -r "$windows/panda3d"* "$home/DLLs/_wmi.pyd"  # Wine ends a program that asks WMI; Python can do without
   cp -r "$("$python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" "$home/Lib"
   rm -rf "$home"/Lib/{site-packages,lib-dynload,config-*,test,idlelib,tkinter,turtledemo}
-  "$tools/python" tools/windows/exports.py "$home/$dll.dll" /usr/lib/x86_64-linux-gnu/wine/x86_64-windows/ucrtbase.dll \
+  "$tools/python" $parts/exports.py "$home/$dll.dll" /usr/lib/x86_64-linux-gnu/wine/x86_64-windows/ucrtbase.dll \
     "$windows/lib"
   local gcc="$mingw-gcc-posix -O2 -s" lib=$windows/lib
   $mingw-dlltool -d "$lib/python3.def" -l "$lib/python3.lib"
   $mingw-dlltool -d "$lib/python.def" -l "$lib/$dll.lib"
-  $gcc -municode tools/windows/python.c "$lib/$dll.lib" -o "$home/python.exe"
+  $gcc -municode $parts/python.c "$lib/$dll.lib" -o "$home/python.exe"
   echo | $gcc -shared -nostdlib -Wl,--entry=0 -x c - -x none "$lib/forward.def" -o "$home/python3.dll"
-  $gcc -shared -static tools/windows/complex.c "$lib/complex.def" -o "$home/own-ms-win-crt-math-l1-1-0.dll"
-  $gcc -shared -static tools/windows/random.c -ladvapi32 -o "$home/bcryptprimitives.dll"
+  $gcc -shared -static $parts/complex.c "$lib/complex.def" -o "$home/own-ms-win-crt-math-l1-1-0.dll"
+  $gcc -shared -static $parts/random.c -ladvapi32 -o "$home/bcryptprimitives.dll"
   mkdir -p "$windows/include"
   cp -r "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/." "$windows/include"
-  cp tools/windows/pyconfig.h "$windows/include/pyconfig.h"
+  cp $parts/pyconfig.h "$windows/include/pyconfig.h"
   touch "$home/done"
 }
-[ -e "$home/done" ] && [ ! "$home/done" -ot tools/windows/exports.py ] || make_python
+[ -e "$home/done" ] && [ ! "$home/done" -ot $parts/exports.py ] || make_python
 cat >"$windows/python" <<EOF
 #!/bin/sh
 # Wine cannot give a file to Python as its standard output: send it through a pipe. BLAS has one thread.
@@ -96,11 +97,7 @@ libraries() {
   local site=$home/Lib/site-packages
   [ ! constraints.txt -ot "$site/done" ] || [ ! pyproject.toml -ot "$site/done" ] || return 0
   rm -rf "$site"
-  "$tools/python" -c 'import tomllib
-project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-extras = [line for name in ("images", "audio", "serve", "plot") for line in project["optional-dependencies"][name]]
-for line in project["dependencies"] + extras:
-    if not line.startswith("coupledict"): print(line)' >"$windows/requirements.txt"
+  "$tools/python" tools/needs.py images audio serve plot >"$windows/requirements.txt"
   $pip install --quiet --target "$site" -c constraints.txt -r "$windows/requirements.txt" \
     --platform win_amd64 --python-version $version --only-binary :all: --no-compile \
     pytest pytest-timeout hypothesis psutil packaging pandas safetensors colorama
@@ -141,4 +138,4 @@ assert sys.platform == "win32"' 2>&1 | cat
 "$windows/python" tests/minimal.py 2>&1 | cat
 # Zarr is not installed here.
 "$windows/python" -m pytest -q -p no:cacheprovider -k "not zarr" \
-  ${WINDOWS_TESTS:-tests/kernels/test_levels.py tests/files/test_written_files.py tests/estimators/test_saving.py} 2>&1 | cat
+  ${TESTS:-tests/kernels/test_levels.py tests/files/test_written_files.py tests/estimators/test_saving.py} 2>&1 | cat

@@ -3,7 +3,7 @@
 Which wheel pip would take depends on the index, the system and the version of Python. What tells the two apart is what
 they need.
 
-    python tools/torch_wheel.py [OPTIONS OF PIP]    # ends with an error if PyTorch's wheel needs CUDA
+    PYTHONPATH=tools python tools/systems/torch_wheel.py [OPTIONS OF PIP]    # fails if PyTorch's wheel needs CUDA
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main(options: list[str]) -> None:
         sys.exit(
             f"Expected PyTorch's wheel for processors, got one that also installs {', '.join(found)}: gigabytes, for"
             " graphics cards. Name an index that has the other, as PyTorch's page on installing does for the compute"
-            " platform CPU: make tensors TORCH_INDEX=https://..."
+            " platform CPU: make systems NAME=tensors TORCH_INDEX=https://..."
         )
 
 

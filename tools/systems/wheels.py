@@ -1,8 +1,9 @@
 """Wheels for Linux without containers: built for two processors and two C libraries, repaired, checked and used.
 
-`make wheels` runs this. The release's wheels come from the official images (see [tool.cibuildwheel]); these here prove
-before it that the sources make such wheels. Everything lands in build/wheels; what passes all checks is in dist/wheels.
-Manylinux wheels are made by GCC, musllinux wheels by Clang (Zig's, which brings musl and a static libc++).
+`make systems NAME=wheels` runs this. The release's wheels come from the official images (see [tool.cibuildwheel]);
+these here prove before it that the sources make such wheels. Everything lands in build/wheels; what passes all checks
+is in dist/wheels. Manylinux wheels are made by GCC, musllinux wheels by Clang (Zig's, which brings musl and a static
+libc++).
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "wheels"
 PYTHONS = ROOT / "build" / "pythons"
 DONE = ROOT / "dist" / "wheels"
 SIZE_LIMIT = 3_000_000  # bytes of a wheel without its models
 # The releases of Debian whose Python builds and tries the wheel for the stable ABI where this machine has none.
 BUILDER, NEWEST = "trixie", "forky"
-PROGRAM = "sysroot/usr/bin/python"  # of a folder that tools/debian_python.sh has made
+PROGRAM = "sysroot/usr/bin/python"  # of a folder that tools/systems/debian_python.sh has made
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,7 @@ def run(*command: object, **environment: str) -> None:
     result = subprocess.run(words, cwd=ROOT, env=os.environ | environment, text=True, capture_output=True, check=False)
     if result.returncode:
         sys.stderr.write(result.stdout + result.stderr)
-        sys.exit(f"make wheels: `{shlex.join(words)}` failed with status {result.returncode}.")
+        sys.exit(f"wheels: `{shlex.join(words)}` failed with status {result.returncode}.")
 
 
 def said(*command: object) -> str:
@@ -88,7 +89,7 @@ def install_packages(programs: dict[str, str]) -> None:
     if not missing:
         return
     if os.getuid() or shutil.which("apt-get") is None:
-        sys.exit(f"make wheels: {', '.join(missing)} needed. Install them, or run this as root on Debian.")
+        sys.exit(f"wheels: {', '.join(missing)} needed. Install them, or run this as root on Debian.")
     run("apt-get", "update", "-qq")
     run("apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-qq", "-y", "--no-install-recommends", *missing)
 
@@ -96,7 +97,7 @@ def install_packages(programs: dict[str, str]) -> None:
 def debian_python(suite: str, architecture: str) -> Path:
     """Return the folder of a Python of Debian, unpacked below build/pythons."""
     folder = PYTHONS / f"{suite}-{architecture}"
-    run("tools/debian_python.sh", suite, architecture, folder)
+    run("tools/systems/debian_python.sh", suite, architecture, folder)
     return folder
 
 
@@ -263,17 +264,17 @@ def check(platform: Platform, interface: str, wheel: Path) -> None:
     """Refuse a wheel of a wrong name or inner tag, one with libraries inside, or a large one; audit the stable ABI."""
     python = "cp311-cp311" if interface == "cp311" else "cp312-abi3"
     if not re.fullmatch(rf"coupledict-[^-]+-{python}-{platform.tag}\.whl", wheel.name):
-        sys.exit(f"make wheels: Expected a wheel for {python}-{platform.tag}, got {wheel.name}.")
+        sys.exit(f"wheels: Expected a wheel for {python}-{platform.tag}, got {wheel.name}.")
     with zipfile.ZipFile(wheel) as content:
         entries = content.infolist()
     objects = [entry.filename for entry in entries if ".so" in entry.filename]
     if len(objects) != 1:
-        sys.exit(f"make wheels: Expected one shared object in {wheel.name}, got {objects}.")
+        sys.exit(f"wheels: Expected one shared object in {wheel.name}, got {objects}.")
     models = sum(entry.compress_size for entry in entries if entry.filename.endswith(".safetensors"))
     size = wheel.stat().st_size
     print(f"{wheel.name}: {size / 1e6:.2f} MB, {(size - models) / 1e6:.2f} MB without models", flush=True)
     if size - models > SIZE_LIMIT:
-        sys.exit(f"make wheels: {wheel.name} without models must stay below {SIZE_LIMIT / 1e6:.0f} MB.")
+        sys.exit(f"wheels: {wheel.name} without models must stay below {SIZE_LIMIT / 1e6:.0f} MB.")
     if interface == "abi3":
         run(tool("abi3audit"), "--strict", "--assume-minimum-abi3", "3.12", wheel)
 
@@ -293,7 +294,7 @@ def check_symbols(wheel: Path) -> None:
             found.add(symbol.name)
     found = {name for name in found if not name.startswith(("Py", "_Py"))}
     if found:
-        sys.exit(f"make wheels: Expected no names without a version in {wheel.name}, got {sorted(found)}.")
+        sys.exit(f"wheels: Expected no names without a version in {wheel.name}, got {sorted(found)}.")
 
 
 def make(platform: Platform, interface: str, again: bool) -> Path:
@@ -316,7 +317,7 @@ def make(platform: Platform, interface: str, again: bool) -> Path:
         same = repair(platform, next(second.glob("*.whl")), Path(folder) / "repaired")
         if not filecmp.cmp(wheel, same, shallow=False):
             kept = shutil.copy(same, work / "differs.whl")
-            sys.exit(f"make wheels: {wheel} has other bytes the second time, see {kept}.")
+            sys.exit(f"wheels: {wheel} has other bytes the second time, see {kept}.")
     DONE.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy2(wheel, DONE))
 
@@ -365,7 +366,7 @@ def use(version: str, python: Path | str, platform: Platform) -> None:
     tag = next(bare.glob("lib/python3.*/site-packages/coupledict-*.dist-info/WHEEL")).read_text()
     print(f"Python {version}: {re.findall('Tag: (.*)', tag)[0]} works", flush=True)
     if platform.policy not in tag:
-        sys.exit(f"make wheels: Python {version} installed another wheel than one for {platform.tag}.")
+        sys.exit(f"wheels: Python {version} installed another wheel than one for {platform.tag}.")
 
 
 def main() -> None:

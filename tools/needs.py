@@ -1,11 +1,6 @@
-"""Write down the lowest versions that pyproject.toml allows, as requirements for pip.
+"""What the package needs, as pyproject.toml says.
 
-``make lowest`` installs them and runs tests: a lower bound that nobody tests is a guess. Bounds of what coupledict
-itself needs, to build and to run with all extras, become pins. What those packages need in turn is as new as
-constraints.txt says, since that is what a user gets who has one old package.
-
-    python tools/lowest.py FOLDER     # writes lowest.txt and others.txt there
-    python tools/lowest.py --check    # says what of this environment is not at its lower bound
+python tools/needs.py [EXTRA...]    # prints requirements for pip: those of the package, and of extras
 """
 
 from __future__ import annotations
@@ -13,7 +8,6 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -63,35 +57,6 @@ def lowest(path: Path = ROOT / "pyproject.toml") -> dict[str, Requirement]:
     return pins
 
 
-def others(pins: dict[str, Requirement], path: Path = ROOT / "constraints.txt") -> list[str]:
-    """Return the lines of `path` about packages that `pins` does not name."""
-    lines = [line for line in path.read_text().splitlines() if line]
-    return [line for line in lines if canonicalize_name(Requirement(line).name) not in pins]
-
-
-def differing(pins: dict[str, Requirement]) -> list[str]:
-    """Return sentences about packages of `pins` that are installed in another version here, or not at all."""
-    found = []
-    for name, pin in pins.items():
-        if pin.marker is not None and not pin.marker.evaluate():
-            continue
-        try:
-            installed = version(name)
-        except PackageNotFoundError:
-            installed = "nothing"
-        if installed == "nothing" or not pin.specifier.contains(installed, prereleases=True):
-            found.append(f"Expected {pin}, got {installed}.")
-    return found
-
-
-def main(folder: Path) -> None:
-    """Write lowest.txt, requirements of pip, and others.txt, constraints of pip, to `folder`."""
-    pins = lowest()
-    (folder / "lowest.txt").write_text("".join(f"{pin}\n" for pin in pins.values()))
-    (folder / "others.txt").write_text("".join(f"{line}\n" for line in others(pins)))
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "--check":
-        sys.exit("\n".join(differing(lowest())) or 0)
-    main(Path(sys.argv[1]))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    print(*run_time(project, frozenset(sys.argv[1:])), sep="\n")

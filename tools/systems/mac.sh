@@ -4,14 +4,14 @@
 # in build/mac. Python's headers are those of this machine: both systems have the same sizes of numbers, and the stable
 # ABI hides the rest. The wheels of a release are made on a Mac, with Apple's compiler and libc++.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 mac=$PWD/build/mac
 export ZIG_GLOBAL_CACHE_DIR=${ZIG_GLOBAL_CACHE_DIR:-$mac/cache}  # libc++, compiled once
 target=11.0  # the oldest macOS, as in pyproject.toml
 mkdir -p "$mac"
 
 fail() {
-  echo "make mac: $1" >&2
+  echo "mac: $1" >&2
   exit 1
 }
 
@@ -20,7 +20,7 @@ for python in ${PYTHON_FOR_MAC:-} python3.14 python3.13 python3.12 \
   $(command -v pyenv >/dev/null && ls -d "$(pyenv root)"/versions/3.1[2-9]*/bin/python 2>/dev/null) none; do
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && break
 done
-[ "$python" != none ] || fail "Python 3.12 or newer is needed. Install it, or name it: PYTHON_FOR_MAC=... make mac."
+[ "$python" != none ] || fail "Python 3.12 or newer is needed. Install it, or name it by PYTHON_FOR_MAC=..."
 
 if [ ! constraints.txt -ot "$mac/tools/done" ]; then
   rm -rf "$mac/tools"
@@ -66,7 +66,7 @@ EOF
     -C cmake.define.CMAKE_INSTALL_NAME_TOOL="$folder/install_name_tool" \
     -C cmake.define.CMAKE_RANLIB="$folder/ranlib" \
     -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON .
-  "$mac/tools/bin/python" tools/look_into_mac.py "$target" "$processor" "$folder"/coupledict-*.whl
+  "$mac/tools/bin/python" tools/systems/look_into_mac.py "$target" "$processor" "$folder"/coupledict-*.whl
   "$mac/tools/bin/abi3audit" --strict --verbose "$folder"/coupledict-*.whl
 done
 echo "Wheels for macOS were compiled, linked and looked into. Nothing of them was run."
