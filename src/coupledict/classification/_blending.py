@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from ..foundation.arrays import Floats
+from ..parallel.blas import one_blas_thread
 
 MOST_SHARPNESS = 1e6  # fits give less
 LEAST_FACTOR, MOST_FACTOR = 1e-3, 200.0  # of decisions of size 1
@@ -90,5 +91,6 @@ def _likeliest(decisions: list[Floats], targets: Floats, weights: Floats) -> Flo
         return -float(np.sum(share[:, None] * smooth * logarithms)), np.einsum("kij,ij->k", stacked, excess)
 
     start, bounds = np.full(len(stacked), 1.0 / len(stacked)), [(0.0, MOST_FACTOR)] * len(stacked)
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-10}).x
+    with one_blas_thread():  # threads cost more than they give: the matrices of L-BFGS-B are tiny
+        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-10}).x
     return np.asarray(found if found.sum() > LEAST_FACTOR else np.full(len(found), LEAST_FACTOR))
