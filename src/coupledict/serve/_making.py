@@ -43,6 +43,9 @@ class Making:
         with lock:
             if not path.exists():
                 part = path.with_name(f"part-{file}")  # the page sees whole files only
-                make(part)
-                os.replace(part, path)
+                try:
+                    make(part)
+                    os.replace(part, path)
+                finally:
+                    part.unlink(missing_ok=True)
         return path
