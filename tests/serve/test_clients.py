@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import signal
 import socket
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -97,17 +98,16 @@ def test_an_upload_that_stops_is_given_up(tmp_path):
 
 def test_work_is_no_silence(tmp_path, monkeypatch):
     """A request that is complete is answered, however long that takes."""
-    from coupledict.serve import _app
 
-    async def slowly(page, request):
-        import asyncio
+    def make(path):
+        time.sleep(1.0)
+        path.write_bytes(b"late")
 
-        await asyncio.sleep(1.0)
-        return _app._json({"slow": True})
-
-    monkeypatch.setattr(_app._Page, "about", slowly)
+    monkeypatch.setitem(_tasks.TASKS, "fuse", lambda job, form, limits: job.files.offer("late.png", make) or {})
     with serving(tmp_path / "jobs", silence=0.1) as client:
-        assert client.json("GET", "/about") == (200, {"slow": True})
+        job = client.do("fuse", FILE)
+        status, _, content = client.ask("GET", f"/jobs/{job['id']}/late.png")
+        assert (status, content) == (200, b"late")
 
 
 def test_unfinished_uploads_count_together(tmp_path):

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from coupledict.serve import _folder
 from coupledict.serve._folder import LOCK, PREFIX, remove_left, run_folder
+
+if sys.platform == "win32":
+    import msvcrt
+
+    LOCKING = msvcrt, "locking"
+else:
+    import fcntl
+
+    LOCKING = fcntl, "flock"
 
 without_links = pytest.mark.skipif(
     sys.platform == "win32",
@@ -70,7 +82,7 @@ def test_what_is_not_ours_is_left_alone(tmp_path, monkeypatch):
     assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
     others = leave(parent, "others")
     uid = os.getuid()
-    monkeypatch.setattr(_folder.os, "getuid", lambda: uid + 1)
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
     remove_left(parent)
     assert others.exists()
     monkeypatch.undo()
@@ -128,10 +140,9 @@ def test_the_lock_goes_last_where_open_files_stay(tmp_path):
 
 def test_what_could_not_be_removed_keeps_its_lock_for_the_next_run(tmp_path, monkeypatch):
     left = leave(tmp_path)
-    monkeypatch.setattr(_folder, "PAUSE", 0.0)
     with monkeypatch.context() as stuck:
-        stuck.setattr(_folder.shutil, "rmtree", lambda *_, **__: None)
-        _folder._remove_lock_last(left, _folder._open(left, os.O_RDWR))
+        stuck.setattr(shutil, "rmtree", lambda *_, **__: None)
+        _folder._remove_lock_last(left, _folder._open(left, os.O_RDWR), pause=0.0)
     assert {entry.name for entry in left.iterdir()} == {LOCK, "jobs"}
     remove_left(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -139,21 +150,30 @@ def test_what_could_not_be_removed_keeps_its_lock_for_the_next_run(tmp_path, mon
 
 @pytest.mark.parametrize("moment", ["before the lock is there", "before it is held"])
 def test_a_folder_that_another_took_for_left_is_made_again(tmp_path, monkeypatch, moment):
-    made, step = [], "_open" if moment == "before the lock is there" else "_hold"
-    real = getattr(_folder, step)
+    made = []
+    mkdtemp, lock = tempfile.mkdtemp, getattr(*LOCKING)
 
-    def interfere(*given):
+    def make(**given):
+        folder = mkdtemp(**given)
+        if not made:
+            made.append(Path(folder))
+            remove_left(tmp_path)
+        return folder
+
+    def hold(*given):
         if not made:
             made.extend(tmp_path.iterdir())
-            monkeypatch.setattr(_folder, step, real)
             remove_left(tmp_path)
-        return real(*given)
+        return lock(*given)
 
-    monkeypatch.setattr(_folder, step, interfere)
+    if moment == "before it is held":
+        monkeypatch.setattr(*LOCKING, hold)
+    else:
+        monkeypatch.setattr(tempfile, "mkdtemp", make)
     with ExitStack() as opened:
         folder = opened.enter_context(run_folder(tmp_path))
         assert made
-        kept = sys.platform == "win32" and step == "_hold"  # files that are open stay there
+        kept = sys.platform == "win32" and moment == "before it is held"  # files that are open stay there
         assert (folder in made) == kept
         assert folder.exists()
     assert list(tmp_path.iterdir()) == []

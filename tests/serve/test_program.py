@@ -7,13 +7,20 @@ import json
 import os
 import re
 import signal
+import sys
 import tempfile
+import webbrowser
+from functools import partial
 
 import psutil
 import pytest
+import uvicorn
 
-from coupledict.serve import _jobs, _opening, _server
+from coupledict.serve import _server
 from coupledict.serve import run as serve
+from coupledict.serve._app import build_app
+from coupledict.serve._opening import Opening
+from coupledict.serve._uploads import Limits
 from support.command import call, refused
 from support.programs import end
 from support.serving import form, long_work, program
@@ -72,42 +79,26 @@ class Ended:
 
 def test_work_that_does_not_hear_is_left_behind(monkeypatch, tmp_path):
     ended = []
-    monkeypatch.setattr(_server, "make_server", Ended)
+
+    class Deaf:
+        def close(self, seconds):
+            return seconds > 1
+
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(_jobs.Jobs, "close", lambda self, seconds: seconds > 1)
-    monkeypatch.setattr(_server.os, "_exit", lambda code: ended.append((code, os.listdir(tmp_path))))
-    serve(browser=False)
+    monkeypatch.setattr(os, "_exit", lambda code: ended.append((code, os.listdir(tmp_path))))
+    _server.serve_page(0, lambda folder: (None, Deaf()), None, print, Ended)
     assert ended == [(0, [])]
 
 
 def test_machines_get_one_object(monkeypatch):
-    monkeypatch.setattr(_server, "make_server", Ended)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
     done = call("serve", "--no-browser", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["address"] in done.stderr.splitlines()[0]
 
 
-def test_a_browser_that_shows_nothing_is_told_of(monkeypatch, tmp_path):
-    opened, lines = [], []
-
-    class Seen(Ended):
-        def run(self, sockets):
-            super().run(sockets)
-            wait_until(lambda: len(lines) == 3, "the user was told")
-
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(_opening, "PATIENCE", 0.01)
-    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: not opened.append(address))
-    monkeypatch.setattr(_server, "make_server", Seen)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    serve(tell=lines.append)
-    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above to it."
-    (address,) = opened
-    assert re.fullmatch(r"file:///.*/coupledict-serve-\w+/open\.html", address)
-    assert os.listdir(tmp_path) == []
-
-
-def test_no_browser_is_told_of(monkeypatch, tmp_path):
+def lines_of_opening(**options):
+    """Serve the page until the user is told a third line."""
     lines = []
 
     class Seen(Ended):
@@ -115,14 +106,30 @@ def test_no_browser_is_told_of(monkeypatch, tmp_path):
             super().run(sockets)
             wait_until(lambda: len(lines) == 3, "the user was told")
 
+    _server.serve_page(0, partial(build_app, limits=Limits(1, 1)), partial(Opening, **options), lines.append, Seen)
+    return lines
+
+
+def test_a_browser_that_shows_nothing_is_told_of(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lines = lines_of_opening(patience=0.01)
+    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above to it."
+    (address,) = opened
+    assert re.fullmatch(r"file:///.*/coupledict-serve-\w+/open\.html", address)
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_browser_is_told_of(monkeypatch, tmp_path):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(_opening.sys, "platform", "linux")
-    monkeypatch.setattr(_opening.webbrowser, "open", lambda address: pytest.fail("a text browser was opened"))
-    monkeypatch.setattr(_server, "make_server", Seen)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(webbrowser, "open", lambda address: pytest.fail("a text browser was opened"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
-    serve(tell=lines.append)
+    lines = lines_of_opening()
     assert lines[2] == "No browser was found to open it in; copy the address to yours."
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
     assert os.listdir(tmp_path) == []
@@ -143,6 +150,6 @@ def test_options_are_checked(options, message):
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "python_multipart", "PIL"])
 def test_missing_packages_are_named(monkeypatch, package):
-    monkeypatch.setitem(__import__("sys").modules, package, None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=r'pip install "coupledict\[serve\]"'):
         serve(browser=False)

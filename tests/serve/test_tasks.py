@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import socket
 import struct
 import threading
@@ -16,14 +17,14 @@ from scipy.ndimage import gaussian_filter
 from typer.main import get_command
 
 import coupledict
-from coupledict.cli._app import app
-from coupledict.images import MultiFocusFusion, SuperResolution, imresize
+from coupledict.cli import app
+from coupledict.images import FusedSource, Fusion, MultiFocusFusion, SuperResolution, imresize
 from coupledict.images._files import Picture
-from coupledict.images._fusion_result import FusedSource, Fusion
-from coupledict.serve import _forms, _jobs, _pictures, _samples, _tasks, _uploads
+from coupledict.serve import _jobs, _pictures, _samples, _tasks
 from coupledict.serve import run as serve
+from coupledict.serve._forms import FormReader
 from coupledict.serve._jobs import Job
-from coupledict.serve._pictures import align
+from coupledict.serve._pictures import Showing, align
 from coupledict.serve._uploads import Form, Limits, Upload, plain_name
 from support.serving import BOUNDARY, TOKEN, form, png, png_that_claims, read, serving, stack, tiff
 from support.waiting import PATIENCE, wait_until
@@ -85,7 +86,7 @@ def test_what_is_no_form_is_refused(stranger):
 
 
 def test_pixels_are_counted_before_they_are_decoded(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(_tasks, "read_image", lambda path: pytest.fail("it was decoded"))
+    """What only claims to be a picture cannot be decoded, and would be told so."""
     monkeypatch.setattr(MultiFocusFusion, "fuse", lambda self, images: pytest.fail("it was decoded"))
     bomb = png_that_claims(12_000, 12_000)
     image = rng.integers(0, 255, (10, 12), np.uint8)
@@ -97,7 +98,9 @@ def test_pixels_are_counted_before_they_are_decoded(tmp_path, rng, monkeypatch):
         many = [(name, make(image)) for name, make in (("a.png", png), ("b.tif", tiff))] * 14
         told = client.message("fuse", *many)  # each may have 200 pixels and has 120, all may have 16 times as many
         assert "Expected at most 0.0032 megapixels, but these 28 pictures have 0.0" in told
-        assert "'a.png' enlarged would have 0.0" in client.message("enlarge", many[0], scale="2")
+        assert "'a.png' enlarged would have 0.0" in client.message(
+            "enlarge", ("a.png", png_that_claims(12, 10)), scale="2"
+        )
 
 
 def test_a_tiff_that_claims_to_be_huge_is_not_decoded(stranger):
@@ -157,11 +160,12 @@ def test_six_pictures_of_24_megapixels_fit_without_a_flag(tmp_path):
     assert [header.shape for header in limits.check_pictures(uploads)] == [(4000, 6000)] * 6
 
 
-def test_a_raw_file_is_known_by_its_name(client, monkeypatch):
-    names = []
-    monkeypatch.setattr(_uploads, "read_about", lambda path: names.append(path.name) or pytest.fail("enough"))
-    client.do("fuse", *[(name, b"II*\0") for name in ("a.CR2", "b.dng", "c.png", "d.html")])
-    assert names == ["upload-00.cr2"]
+def test_a_raw_file_is_known_by_its_name(tmp_path):
+    body, head = form([(name, b"II*\0") for name in ("a.CR2", "b.dng", "c.png", "d.html")], {})
+    with FormReader(head["Content-Type"], tmp_path) as reader:
+        reader.take(body)
+        files = reader.finish().files
+    assert [upload.path.name for upload in files] == ["upload-00.cr2", "upload-01.dng", "upload-02", "upload-03"]
 
 
 def test_no_name_is_part_of_another(client):
@@ -170,10 +174,10 @@ def test_no_name_is_part_of_another(client):
 
 
 def test_a_full_disk_is_told(client, monkeypatch):
-    def fail(reader):
+    def fail(path, *given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_forms.FormReader, "write", fail)
+    monkeypatch.setattr(Path, "open", fail)
     status, told = client.begin("fuse", ("a.png", b"x"))
     assert (status, told["message"]) == (507, "The files could not be kept (No space left on device).")
     assert list(client.folder.iterdir()) == []
@@ -313,9 +317,14 @@ def test_an_unknown_format_is_refused(client, rng):
     assert client.message("fuse", *files, format="GIF") == "Expected a format of JPEG, PNG, TIFF, got 'GIF'."
 
 
-def test_tiles_are_the_pixels_themselves(client, rng, monkeypatch):
-    monkeypatch.setattr(_pictures, "TILE", 16)
-    sources = stack(rng)
+@pytest.fixture
+def small_client(tmp_path):
+    with serving(tmp_path / "jobs", showing=Showing(most_pixels=500, tile=16)) as client:
+        yield client
+
+
+def test_tiles_are_the_pixels_themselves(small_client, rng):
+    client, sources = small_client, stack(rng)
     job = client.do("fuse", *[("a.png", png(picture)) for picture in sources], register="no")
     shown = job["result"]
     expected = client.result(job)
@@ -343,10 +352,10 @@ def test_few_sources_are_kept_as_pixels(client, rng):
 def test_a_picture_that_cannot_be_written_is_told(client, rng, monkeypatch):
     job = client.do("fuse", *[("a.png", png(picture)) for picture in stack(rng)])
 
-    def fail(path, picture):
+    def fail(part, path):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(_pictures, "write_image", fail)
+    monkeypatch.setattr(os, "replace", fail)
     status, told = client.json("GET", f"/jobs/{job['id']}/fused.tif")
     assert (status, told["message"]) == (507, "The file could not be written (the disk is full).")
     monkeypatch.undo()
@@ -364,10 +373,8 @@ def test_a_picture_is_enlarged_as_the_library_does(client, rng, scale):
     assert np.array_equal(client.picture(job, shown["before"][0]["view"]), imresize(small, scale))
 
 
-def test_large_results_are_shown_smaller_and_kept_whole(client, rng, monkeypatch):
-    for module in (_pictures, _tasks):
-        monkeypatch.setattr(module, "MOST_SHOWN", 500)
-    sources = stack(rng)
+def test_large_results_are_shown_smaller_and_kept_whole(small_client, rng):
+    client, sources = small_client, stack(rng)
     job = client.do("fuse", *[("a.png", png(picture)) for picture in sources])
     shown = job["result"]
     assert client.result(job).shape == (40, 56, 3)
@@ -610,7 +617,7 @@ def test_a_grace_period_that_ends_after_the_job_changes_nothing(client, gate):
     assert client.json("GET", f"/jobs/{told['id']}")[1]["state"] == "done"
 
 
-def test_old_results_make_room(client, gate, monkeypatch):
+def test_old_results_make_room(client, gate):
     gate[0].set()
     done = [client.do("enlarge", FILE) for _ in range(_jobs.MOST_KEPT + 2)]
     known = [client.json("GET", f"/jobs/{job['id']}")[0] for job in done]
@@ -618,13 +625,16 @@ def test_old_results_make_room(client, gate, monkeypatch):
     assert len(list(client.folder.iterdir())) == _jobs.MOST_KEPT
     status, told = client.json("GET", f"/jobs/{done[0]['id']}/out.png")
     assert (status, told["message"]) == (404, "This result is not kept any more; do it again.")
-    monkeypatch.setattr(_jobs, "MOST_KEPT_BYTES", 250)
-    last = [client.do("enlarge", FILE) for _ in range(2)]
-    assert len(list(client.folder.iterdir())) == 2
-    monkeypatch.setattr(_jobs, "MOST_KEPT_BYTES", 1)
-    last = client.do("enlarge", FILE)
-    client.follow(last)
-    assert client.ask("GET", f"/jobs/{last['id']}/out.png")[0] == 200  # the newest stays, however large
+
+
+@pytest.mark.parametrize(("kept_bytes", "n_kept"), [(250, 2), (1, 1)])  # the newest stays, however large
+def test_large_results_make_room(tmp_path, gate, kept_bytes, n_kept):
+    gate[0].set()
+    with serving(tmp_path / "jobs", kept_bytes=kept_bytes) as client:
+        done = [client.do("enlarge", FILE) for _ in range(4)]
+        wait_until(lambda: len(list(client.folder.iterdir())) == n_kept, "there was room")
+        found = [client.ask("GET", f"/jobs/{job['id']}/out.png")[0] for job in done]
+        assert found == [404] * (4 - n_kept) + [200] * n_kept
 
 
 def test_a_fault_of_ours_is_told_as_such(client, monkeypatch, capfd):

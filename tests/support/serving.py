@@ -13,7 +13,6 @@ import zlib
 from contextlib import contextmanager
 from importlib import resources
 
-import cv2
 import numpy as np
 import tifffile
 from PIL import Image
@@ -24,6 +23,7 @@ from coupledict.serve._app import build_app
 from coupledict.serve._guard import Guard
 from coupledict.serve._uploads import Limits
 from support.command import COMMAND, environment
+from support.outputs import read
 from support.programs import patient, python, started
 from support.waiting import PATIENCE, wait_until
 
@@ -109,15 +109,6 @@ def form(files, options):
     return lines + f"--{BOUNDARY}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
 
 
-def read(content):
-    if content[:2] in (b"II", b"MM"):
-        return tifffile.imread(io.BytesIO(content))
-    if content[24:26] == b"\x10\x02":  # PNG with 16 bits of colour, which Pillow would cut
-        return cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_UNCHANGED)[..., ::-1]
-    with Image.open(io.BytesIO(content)) as image:
-        return np.asarray(image)
-
-
 def png(pixels):
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, "PNG")
@@ -157,12 +148,12 @@ def long_work(rng, count=16):
 
 
 @contextmanager
-def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE, silence=PATIENCE):
+def serving(folder, megabytes=1.0, megapixels=1.0, grace=PATIENCE, silence=PATIENCE, **limits):
     """Run a server; jobs that nobody asks for go on for longer than usual, because a busy machine asks late."""
     folder.mkdir(exist_ok=True)
     with _server._listen(0) as listener:
         port = listener.getsockname()[1]
-        app, jobs = build_app(folder, Limits(megabytes, megapixels), grace)
+        app, jobs = build_app(folder, Limits(megabytes, megapixels, **limits), grace)
         server = _server.make_server(Guard(app, token=TOKEN, port=port, once=(TICKET, lambda: None)), silence=silence)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

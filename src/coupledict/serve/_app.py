@@ -62,7 +62,7 @@ def build_app(folder: Path, limits: Limits, grace: float = GRACE) -> tuple[Starl
 
     A job that nobody watches is cancelled after a grace period, in seconds.
     """
-    jobs = Jobs(folder, MOST_UNFINISHED * limits.megabytes * 1e6, grace)
+    jobs = Jobs(folder, MOST_UNFINISHED * limits.megabytes * 1e6, grace, limits.kept_bytes)
     page = _Page(jobs, limits)
 
     @contextlib.asynccontextmanager
@@ -122,7 +122,7 @@ class _Page:
                     raise HTTPException(400, "Expected at least one file, got none.")
                 work = partial(_run, TASKS[task], form=form, limits=self._limits)
                 sent = sum(upload.path.stat().st_size for upload in form.files)
-                job = Job(work, arrival.folder, write_names(form.files), sent)
+                job = Job(work, arrival.folder, write_names(form.files), sent, self._limits.showing)
                 self._jobs.submit(job)
         except LineFull as error:
             # The connection stays open, or browsers would see it break while they send, and not read the answer.

@@ -119,16 +119,16 @@ def _remove_all(folder: Path) -> bool:
     return not folder.exists()
 
 
-def _remove_lock_last(folder: Path, lock: int) -> None:
+def _remove_lock_last(folder: Path, lock: int, pause: float = PAUSE) -> None:
     """Remove a folder on Windows, where files that are open cannot be removed.
 
     Once the lock is given up, the run that made the folder may take it: if it was about to, it has the file of the lock
     open, which therefore stays. Nothing else is touched from then on.
     """
-    empty = _attempt(lambda: _keep_only_lock(folder))
+    empty = _attempt(lambda: _keep_only_lock(folder), pause)
     os.close(lock)
     if empty:  # otherwise the next run finds the lock, and tries again
-        _attempt(lambda: _unlink_and_leave(folder))
+        _attempt(lambda: _unlink_and_leave(folder), pause)
 
 
 def _keep_only_lock(folder: Path) -> bool:
@@ -154,10 +154,10 @@ def _unlink_and_leave(folder: Path) -> bool:
     return True
 
 
-def _attempt(work: Callable[[], bool]) -> bool:
+def _attempt(work: Callable[[], bool], pause: float = PAUSE) -> bool:
     """Do work until it succeeds; tell whether it did. Threads that were not waited for may write into the folder."""
     for _ in range(ATTEMPTS):
         if work():
             return True
-        time.sleep(PAUSE)
+        time.sleep(pause)
     return False

@@ -25,13 +25,12 @@ from typing import Any, Literal
 
 from ..foundation.progress import Callback, Progress, StoppedByCallback
 from ._making import Making
-from ._pictures import Pictures
+from ._pictures import Pictures, Showing
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 MOST_WAITING = 8
 MOST_KEPT = 8
-MOST_KEPT_BYTES = 1 << 30
 SENT = "sent"  # where a job's folder has the files that were sent, apart from those for the page
 READING, WRITING = "Reading the files", "Writing the result"  # phases of most jobs
 GRACE = 4.0  # seconds that a job goes on unwatched; it then ends within a few more
@@ -69,15 +68,22 @@ class Job:
         Paths that error messages may contain, and the names by which the user knows these files.
     sent : int, default=0
         Bytes of the files that were sent.
+    showing : Showing, optional
+        How its pictures are shown.
     """
 
     def __init__(
-        self, work: Callable[[Job], dict[str, Any]], folder: Path, names: dict[str, str], sent: int = 0
+        self,
+        work: Callable[[Job], dict[str, Any]],
+        folder: Path,
+        names: dict[str, str],
+        sent: int = 0,
+        showing: Showing | None = None,
     ) -> None:
         self.id = secrets.token_urlsafe(9)
         self.folder, self.sent = folder, sent
         self.files = Making(folder)
-        self.pictures = Pictures(folder, self.files)
+        self.pictures = Pictures(folder, self.files, showing or Showing())
         self.watchers = 0  # open requests of pages that follow it
         self.state: JobState = "waiting"
         self.phase = ""
@@ -207,10 +213,18 @@ class Jobs:
         likes.
     grace : float, default=4
         Seconds that a job goes on unwatched.
+    most_kept : float, default=inf
+        Bytes of the files of all jobs that are done; the newest one may have as many as it likes.
     """
 
-    def __init__(self, folder: Path, most_sent: float = float("inf"), grace: float = GRACE) -> None:
-        self._folder, self._most_sent, self._grace = folder, most_sent, grace
+    def __init__(
+        self,
+        folder: Path,
+        most_sent: float = float("inf"),
+        grace: float = GRACE,
+        most_kept: float = float("inf"),
+    ) -> None:
+        self._folder, self._most_sent, self._grace, self._most_kept = folder, most_sent, grace, most_kept
         self._leaving: dict[str, asyncio.TimerHandle] = {}  # what will cancel the jobs that nobody watches
         self._jobs: dict[str, Job] = {}  # in the order they came
         self._arrivals: list[Arrival] = []
@@ -310,7 +324,7 @@ class Jobs:
         """Remove the oldest jobs where they are too many or too large; the newest result always stays."""
         done = [job for job in self._jobs.values() if job.state == "done"]
         sizes = [job.size() for job in done]
-        while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > MOST_KEPT_BYTES):
+        while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > self._most_kept):
             old = done.pop(0)
             sizes.pop(0)
             shutil.rmtree(old.folder, ignore_errors=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 NAME = "open.html"
-PATIENCE = 15.0  # seconds that a browser has to show the page
+PATIENCE = 15.0
 NOT_OPENED = "The browser has not shown the page yet; if it does not, copy the address above to it."
 NOT_FOUND = "No browser was found to open it in; copy the address to yours."
 PAGE = """<!doctype html>
@@ -43,10 +43,12 @@ class Opening:
         Address that works once.
     tell : callable
         Called with lines for the user.
+    patience : float, default=15
+        Seconds that a browser has to show the page.
     """
 
-    def __init__(self, folder: Path, address: str, tell: Callable[[str], None]) -> None:
-        self._path, self._tell = folder / NAME, tell
+    def __init__(self, folder: Path, address: str, tell: Callable[[str], None], patience: float = PATIENCE) -> None:
+        self._path, self._tell, self._patience = folder / NAME, tell, patience
         self._shown = threading.Event()
         with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(PAGE.format(address=address))
@@ -68,7 +70,7 @@ class Opening:
             self._say(NOT_FOUND)
 
     def _watch(self) -> None:
-        if not self._shown.wait(PATIENCE):
+        if not self._shown.wait(self._patience):
             self._say(NOT_OPENED)
 
     def _say(self, line: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,27 @@ from ._making import Making
 Pixels = npt.NDArray[Any]
 Loader = Callable[[], Picture]
 
-MOST_SHOWN = 4_000_000  # pixels of what the page shows at once; larger pictures are shown smaller, and in tiles
-TILE = 512  # side of a tile, in pixels
 #: Formats of results as the page names them, and their suffixes.
 FORMATS = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif"}
 MOST_LOADED = 2  # pictures that are kept on disk only until others are looked at
 FAST = 1  # level of compression of what is only shown: the file goes no further than to this machine's browser
 VIEW_QUALITY = 92
+
+
+@dataclass(frozen=True)
+class Showing:
+    """How much of a picture the page gets at a time.
+
+    Attributes
+    ----------
+    most_pixels : int
+        What is shown at once; larger pictures are shown smaller, and in tiles.
+    tile : int
+        Side of a tile, in pixels.
+    """
+
+    most_pixels: int = 4_000_000
+    tile: int = 512
 
 
 class Pictures:
@@ -41,9 +55,11 @@ class Pictures:
         For their files.
     files : Making
         Makes views and formats.
+    showing : Showing
     """
 
-    def __init__(self, folder: Path, files: Making) -> None:
+    def __init__(self, folder: Path, files: Making, showing: Showing) -> None:
+        self.showing = showing
         self._folder, self._files = folder, files
         self._like: dict[str, Picture] = {}  # profile and so on of the pictures on disk; they have no pixels here
         self._loaders: dict[str, Loader] = {}
@@ -88,15 +104,15 @@ class Pictures:
 
     def _describe(self, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
         height, width = shape[:2]
-        exact = height * width <= MOST_SHOWN or shape[2:] == (4,)  # JPEG has no transparency
+        exact = height * width <= self.showing.most_pixels or shape[2:] == (4,)  # JPEG has no transparency
         view = f"{name}-view{'.png' if exact else '.jpg'}"
         self._files.offer(view, lambda path: self._make_view(name, path), shown=True)
-        return {"picture": name, "view": view, "width": width, "height": height, "tile": TILE}
+        return {"picture": name, "view": view, "width": width, "height": height, "tile": self.showing.tile}
 
     def _make_view(self, name: str, path: Path) -> None:
         self._ensure(name)
         picture = self._read(name)
-        picture = replace(picture, pixels=shrink(_eight_bits(picture.pixels), MOST_SHOWN))
+        picture = replace(picture, pixels=shrink(_eight_bits(picture.pixels), self.showing.most_pixels))
         with path.open("wb") as file:
             _save(file, picture, "PNG" if path.suffix == ".png" else "JPEG")
 
@@ -113,7 +129,8 @@ class Pictures:
     def _read_tile(self, name: str, row: int, column: int) -> Pixels:
         """Return a copy of some pixels: Windows does not remove a file that is mapped."""
         pixels = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
-        return np.array(pixels[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE])
+        side = self.showing.tile
+        return np.array(pixels[row * side : (row + 1) * side, column * side : (column + 1) * side])
 
     def _ensure(self, name: str) -> None:
         """Load a promised picture unless it is on disk; remove those that were looked at long ago."""

@@ -10,6 +10,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ._folder import run_folder
@@ -71,21 +73,47 @@ def run(
     _check(port, max_megabytes, max_megapixels)
     check_packages()
     from ._app import build_app
-    from ._guard import Guard
     from ._uploads import Limits
+
+    limits = Limits(max_megabytes, max_megapixels)
+    serve_page(port, partial(build_app, limits=limits), Opening if browser else None, tell, make_server)
+
+
+def serve_page(
+    port: int,
+    build: Callable[[Path], tuple[Any, Any]],
+    opening_of: Callable[[Path, str, Callable[[str], None]], Opening] | None,
+    tell: Callable[[str], None],
+    server_of: Callable[[Any, Callable[[], None] | None], Any],
+) -> None:
+    """Serve an application until a signal ends it, in a folder of its own.
+
+    Parameters
+    ----------
+    port : int
+    build : callable
+        Returns the application, whose files are in a folder, and its jobs.
+    opening_of : callable, or None
+        Returns what opens the page in the browser; None if nothing does.
+    tell : callable
+        Called with lines for the user.
+    server_of : callable
+        Returns a server of an application, which calls a function once it answers.
+    """
+    from ._guard import Guard
 
     token, ticket = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     with _listen(port) as listener, _Signals() as signals, run_folder() as folder:
         port = listener.getsockname()[1]
         files = folder / "jobs"
         files.mkdir()
-        app, jobs = build_app(files, Limits(max_megabytes, max_megapixels))
-        opening = Opening(folder, f"http://{HOST}:{port}/{ticket}", tell) if browser else None
+        app, jobs = build(files)
+        opening = None if opening_of is None else opening_of(folder, f"http://{HOST}:{port}/{ticket}", tell)
         once = None if opening is None else (ticket, opening.done)
         guard = Guard(app, token=token, port=port, once=once)
         tell(f"The page is at http://{HOST}:{port}/{token}/")
         tell("Only this machine can open it, and nothing leaves the machine. Ctrl-C ends it.")
-        server = make_server(guard, None if opening is None else opening.start)
+        server = server_of(guard, None if opening is None else opening.start)
         signals.end(server)
         server.run(sockets=[listener])
         if opening is not None:

@@ -19,7 +19,7 @@ from ..images import MultiFocusFusion, SuperResolution, imresize
 from ..images._files import Picture, read_image
 from . import _samples
 from ._jobs import READING, SENT, WRITING, Job, Phase
-from ._pictures import FORMATS, MOST_SHOWN, align
+from ._pictures import FORMATS, align
 from ._speech import widen
 from ._uploads import Form, Limits, Upload
 
@@ -176,7 +176,7 @@ def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict
     from PIL import Image
 
     height, width = decision.shape
-    step = math.ceil(math.sqrt(height * width / MOST_SHOWN))
+    step = math.ceil(math.sqrt(height * width / job.pictures.showing.most_pixels))
     for name, numbers in (("map.png", decision), ("map-view.png", decision[::step, ::step])):
         image = Image.fromarray(np.ascontiguousarray(numbers, np.uint8))
         image.putpalette(b"".join(bytes.fromhex(COLOURS[n % len(COLOURS)][1:]) for n in range(n_sources)))

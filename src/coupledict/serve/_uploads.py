@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..images._files import About, read_about
 from ._forms import BLOCK, MOST_FILES, BadForm, Form, FormReader, Upload, plain_name
+from ._pictures import Showing
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -25,7 +26,7 @@ class TooLarge(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the size of one upload.
+    """Limits of the size of one upload, and of what is kept and shown.
 
     Attributes
     ----------
@@ -34,10 +35,15 @@ class Limits:
     megapixels : float
         Each picture, and the picture that is made of them. Pictures are read one by one, so that all of them together
         may have `TOTAL` times as many.
+    kept_bytes : int
+        Files of all jobs that are done; the newest result stays, however large it is.
+    showing : Showing
     """
 
     megabytes: float
     megapixels: float
+    kept_bytes: int = 1 << 30
+    showing: Showing = field(default_factory=Showing)
 
     def check_bytes(self, count: int) -> None:
         """Raise for more bytes than allowed."""
