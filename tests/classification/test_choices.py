@@ -14,13 +14,13 @@ from sklearn.svm import SVC
 
 import coupledict
 from coupledict import ModelFileError
-from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier, _kernel
+from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
 from coupledict.classification._blending import fit_shares
 from coupledict.classification._class_residuals import ClassAtoms
 from coupledict.classification._dictionaries import default_components
 from coupledict.classification._folds import draw_folds
 from coupledict.classification._heads import fit_head
-from coupledict.classification._kernel import choose_kernel, fit_kernel_head, likeness
+from coupledict.classification._kernel import choose_kernel, choose_landmarks, fit_kernel_head, likeness
 from coupledict.files.models import read_model, write_model
 
 
@@ -205,15 +205,26 @@ def test_the_kernel_is_as_wide_as_the_data_ask(rng):
     assert choose_kernel([useless, X], np.eye(2)[y], np.ones(400), y)[0] == 1
 
 
-def test_some_of_many_samples_are_landmarks(monkeypatch):
+def test_some_of_many_samples_are_landmarks():
     X, y, new, truth = made(600)
-    whole = CoupledClassifier(random_state=0, n_dictionaries=1).fit(X, y)
-    assert len(whole._recognizer.landmarks.classes) == 600
-    monkeypatch.setattr(_kernel, "MOST_EXACT", 500)
-    monkeypatch.setattr(_kernel, "MOST_LANDMARKS", 200)
-    some = CoupledClassifier(random_state=0, n_dictionaries=1).fit(X, y)
-    assert len(some._recognizer.landmarks.classes) == 200
-    assert some.score(new, truth) > whole.score(new, truth) - 0.04
+    np.testing.assert_array_equal(choose_landmarks(y), np.arange(600))
+    some = choose_landmarks(y, most_exact=500, most=200)
+    assert np.abs(np.bincount(y[some]) - np.bincount(y) / 3).max() <= 1, "of each class alike"
+    scores = []
+    for chosen in (np.arange(600), some):
+        head, _ = fit_kernel_head(X, np.eye(3)[y], np.ones(600), None, chosen, penalty=0.1)
+        assert len(head.landmarks) == len(chosen)
+        scores.append(np.mean(head(new).argmax(axis=1) == truth))
+    assert scores[1] > scores[0] - 0.04
+    assert scores[0] > 0.8
+
+
+@pytest.mark.slow
+def test_a_classifier_of_many_samples_has_fewer_landmarks():
+    X, y, new, truth = made(2001)
+    model = CoupledClassifier(random_state=0, n_dictionaries=1).fit(X, y)
+    assert len(model._recognizer.landmarks.classes) == 1500
+    assert model.score(new, truth) > 0.8
 
 
 # Beside rivals

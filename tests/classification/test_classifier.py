@@ -22,19 +22,30 @@ from coupledict.classification._heads import fit_head
 from coupledict.classification._label_views import draw_by_class, share_atoms, target_codes, view_sets
 from coupledict.classification._scaling import Scaler
 
+WEIGHTED = {
+    "check_sample_weight_equivalence_on_dense_data": "Folds and first atoms are drawn from samples: one that comes"
+    " twice may be drawn once, one of weight 2 may not."
+}
 
+
+@parametrize_with_checks(
+    [CoupledClassifier(n_components=12, n_dictionaries=1, n_nonzero_coefs=3, max_iter=3)],
+    expected_failed_checks=lambda estimator: WEIGHTED,
+)
+def test_scikit_learn_compatible(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         CoupledClassifier(n_dictionaries=2),
         CoupledClassifier(n_dictionaries=1, label_consistency=0.5, head="codes"),
         CoupledClassifier(n_dictionaries=1, label_weight=0, preprocess=None, ridge_alpha=0.1, n_components=20),
     ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": "Folds and first atoms are drawn from samples: one that comes"
-        " twice may be drawn once, one of weight 2 may not."
-    },
+    expected_failed_checks=lambda estimator: WEIGHTED,
 )
-def test_scikit_learn_compatible(estimator, check):
+def test_scikit_learn_compatible_in_other_settings(estimator, check):
     check(estimator)
 
 
@@ -59,7 +70,7 @@ def Xy(rng):
 # What it learns
 
 
-@pytest.mark.parametrize("load", [load_iris, load_wine])
+@pytest.mark.parametrize("load", [load_iris, pytest.param(load_wine, marks=pytest.mark.slow)])
 def test_good_without_tuning(load):
     X, y = load(return_X_y=True)
     assert cross_val_score(CoupledClassifier(random_state=0), X, y, cv=5).mean() > 0.94

@@ -173,6 +173,7 @@ def test_threads_change_nothing(rng):
     )
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [CoupledClassifier(missing="nan", n_dictionaries=1, random_state=0)],
     expected_failed_checks=lambda estimator: {

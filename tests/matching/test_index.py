@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledict.matching import CrossModalMatcher, _comparing, _index, mean_reciprocal_rank
+from coupledict.foundation.block_sizes import SIZES
+from coupledict.matching import CrossModalMatcher, mean_reciprocal_rank
 from support.learners import planted_views
 
 SMALL = {"n_components": 12, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 3, "random_state": 0}
@@ -73,16 +74,13 @@ def test_views_by_name(Xs):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_blocks_and_threads_do_not_matter(Xs, matcher, monkeypatch, n_jobs):
+def test_blocks_and_threads_do_not_matter(Xs, matcher, n_jobs):
     gallery = np.repeat(Xs[1], 2, axis=0)  # every similarity twice: the lower number comes first
     expected = matcher.index(gallery).match(Xs[0], n_matches=6)
     np.testing.assert_array_equal(expected[:, 1::2], expected[:, ::2] + 1)
-    for place in (_comparing, _index):
-        monkeypatch.setattr(place, "GALLERY_BLOCK", 16)
-    monkeypatch.setattr(_comparing, "QUERY_BLOCK", 64)
-    monkeypatch.setattr(_comparing, "MOST_PARTS", 3)
     matcher.set_params(n_jobs=n_jobs)
-    found = matcher.index(gallery).match(Xs[0], n_matches=6)
+    with SIZES.changed(gallery_rows=16, query_rows=64, ranked_parts=3):
+        found = matcher.index(gallery).match(Xs[0], n_matches=6)
     matcher.set_params(n_jobs=None)
     assert np.mean(found == expected) > 0.99  # rounding may swap near ties
 
@@ -119,11 +117,11 @@ def test_edges_and_errors(matcher, Xs):
         matcher.index(Xs[1], source=1)
 
 
-def test_progress(matcher, Xs, monkeypatch):
-    monkeypatch.setattr(_comparing, "GALLERY_BLOCK", 200)
+def test_progress(matcher, Xs):
     told = []
     matcher.set_params(callback=lambda progress: told.append((progress.stage, progress.completed, progress.total)))
-    matcher.index(Xs[1])
+    with SIZES.changed(gallery_rows=200):
+        matcher.index(Xs[1])
     matcher.set_params(callback=None)
     assert told == [("indexing", 200, 300), ("indexing", 300, 300)]
 

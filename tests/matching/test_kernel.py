@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from coupledict.matching import CrossModalMatcher, _kernel, rank_k
+from coupledict.foundation.block_sizes import SIZES
+from coupledict.matching import CrossModalMatcher, rank_k
 from coupledict.matching._direct import SHRINKAGE, fit_metrics, learn_metric
-from coupledict.matching._kernel import fit_kernel
+from coupledict.matching._kernel import JITTER, fit_kernel
 from coupledict.matching._whitening import fit_whitening
 
 SMALL = {"n_components": 8, "n_nonzero_coefs": 2, "n_dictionaries": 1, "max_iter": 2, "random_state": 0}
@@ -57,17 +58,17 @@ def test_samples_that_lack_a_view_teach_nothing_of_it(rng):
     np.testing.assert_allclose(maps.predict({0: A}, 1, None), expected, atol=1e-5)
 
 
-def test_fewer_landmarks_than_samples(rng, monkeypatch):
+def test_fewer_landmarks_than_samples(rng):
     A, B = curved(rng)
-    monkeypatch.setattr(_kernel, "MOST_LANDMARKS", 40)
-    monkeypatch.setattr(_kernel, "BLOCK", 16)
-    maps = fit_kernel([A, B], None, True, 0.4, 0.2)
+    with SIZES.changed(kernel_rows=16):
+        maps = fit_kernel([A, B], None, True, 0.4, 0.2, most_landmarks=40)
+        found = maps.predict({0: A}, 1, None)
     chosen = np.arange(40) * 3
     gamma = 0.4 / np.mean(np.sum(A**2, axis=1))
     table = np.exp(-gamma * np.sum((A[:, None] - A[chosen]) ** 2, axis=2))
     left = table.T @ table + 0.2 * table[chosen]
-    left += _kernel.JITTER * np.trace(left) / 40 * np.eye(40)
-    np.testing.assert_allclose(maps.predict({0: A}, 1, None), table @ np.linalg.solve(left, table.T @ B), atol=1e-5)
+    left += JITTER * np.trace(left) / 40 * np.eye(40)
+    np.testing.assert_allclose(found, table @ np.linalg.solve(left, table.T @ B), atol=1e-5)
 
 
 def test_different_samples_meet_in_means_of_classes(rng):

@@ -8,18 +8,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning
 from coupledict.estimators.ensemble import seeds
-from coupledict.matching import (
-    CrossModalMatcher,
-    _comparing,
-    _mapped,
-    _whitening,
-    mean_average_precision,
-    mean_reciprocal_rank,
-    rank_k,
-)
+from coupledict.foundation.block_sizes import SIZES
+from coupledict.matching import CrossModalMatcher, mean_average_precision, mean_reciprocal_rank, rank_k
+from coupledict.matching._choosing import ALPHA, WIDTH
+from coupledict.matching._mapped import sets_of_views, spread
 from support.learners import planted_views
 
 SMALL = {"n_components": 16, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 6, "random_state": 0}
@@ -94,22 +90,6 @@ def test_it_is_the_learner_with_cosines_behind(Xs):
     np.testing.assert_allclose(matcher.predict([Xs[0], None], view=1), units, atol=1e-9)
 
 
-@pytest.mark.parametrize("semi_coupled", [False, True])
-def test_many_features_without_whitening_are_those_of_few_axes(rng, semi_coupled, monkeypatch):
-    """Where samples are fewer than features, all work is done in their span; it is as if it were not."""
-    train, test = ([X[rows] for X in planted_views(rng, n=60, widths=(80, 90))[0]] for rows in (slice(40), slice(60)))
-    settings = {"whiten": False, "semi_coupled": semi_coupled, "kernel_weight": 0.5, "compare": "both"}
-    narrow = make(**settings).fit(train)
-    assert [atoms.shape[1] for atoms in narrow.components_[0]] == [41, 41]
-    monkeypatch.setattr(_whitening, "_span", lambda view, plain: None)
-    wide = make(**settings).fit(train)
-    assert [atoms.shape[1] for atoms in wide.components_[0]] == [80, 90]
-    np.testing.assert_allclose(narrow.similarity(*test), wide.similarity(*test), atol=1e-6)
-    np.testing.assert_allclose(
-        narrow.predict([test[0], None], view=1), wide.predict([test[0], None], view=1), atol=1e-6
-    )
-
-
 def test_codes_are_those_of_the_learner(Xs):
     views = scaled(Xs)
     tables = [
@@ -144,10 +124,14 @@ def ridge(C, Y, alpha=0.1):
     return np.linalg.solve(gram + alpha * np.mean(np.diag(gram)) * np.eye(len(gram)), C.T @ Y)
 
 
+def single_learners(X):
+    settings = {"n_nonzero_coefs": 2, "max_iter": 6, "sparse_output": False}
+    return [DictionaryLearning(16, **settings, random_state=seed).fit(X) for seed in seeds(0, 2)]
+
+
 def single_codes(X):
     """Dictionaries of one view, and the codes of its samples."""
-    settings = {"n_nonzero_coefs": 2, "max_iter": 6, "sparse_output": False}
-    models = [DictionaryLearning(16, **settings, random_state=seed).fit(X) for seed in seeds(0, 2)]
+    models = single_learners(X)
     return [m.components_ for m in models], [m.transform(X) for m in models]
 
 
@@ -161,6 +145,44 @@ def test_mapped_is_two_dictionaries_and_a_ridge(Xs):
     np.testing.assert_allclose(matcher.similarity(*Xs), by_codes, atol=1e-9)
     matcher.set_params(compare="target")
     np.testing.assert_allclose(matcher.similarity(*Xs), cosines(predicted, views[1]), atol=1e-9)
+
+
+def by_learners(known, views, source, target):
+    given = [view if v == source else None for v, view in enumerate(views)]
+    return np.mean([m.predict(given, view=target) for m in learners(known)], axis=0)
+
+
+def by_mapped_codes(known, views, source, target):
+    found = []
+    for m, other in zip(single_learners(known[source]), single_learners(known[target]), strict=True):
+        table = ridge(m.transform(known[source]), other.transform(known[target]))
+        found.append(m.transform(views[source]) @ table @ other.components_)
+    return np.mean(found, axis=0)
+
+
+def by_kernel(known, views, source, target):
+    gamma = WIDTH / np.mean(np.sum(known[source] ** 2, axis=1))
+    return KernelRidge(kernel="rbf", gamma=gamma, alpha=ALPHA).fit(known[source], known[target]).predict(views[source])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "predict"),
+    [({}, by_learners), ({"semi_coupled": True}, by_mapped_codes), ({"kernel_weight": 1.0}, by_kernel)],
+)
+def test_many_features_without_whitening_are_those_of_few_axes(rng, parameters, predict):
+    """Where samples are fewer than features, all work is done in their span; it is as if it were not."""
+    Xs = planted_views(rng, n=60, widths=(80, 90))[0]
+    train = [X[:40] for X in Xs]
+    means = [X.mean(axis=0) for X in train]
+    units = [np.sqrt(np.mean((X - mean) ** 2)) for X, mean in zip(train, means, strict=True)]
+    views = [(X - mean) / unit for X, mean, unit in zip(Xs, means, units, strict=True)]
+    known = [view[:40] for view in views]
+    matcher = make(whiten=False, compare="both", **parameters).fit(train)
+    assert [atoms.shape[1] for atoms in matcher.components_[0]] == [41, 41]
+    forth, back = predict(known, views, 0, 1), predict(known, views, 1, 0)
+    expected = (cosines(forth, views[1]) + cosines(views[0], back)) / 2
+    np.testing.assert_allclose(matcher.similarity(*Xs), expected, atol=1e-6)
+    np.testing.assert_allclose(matcher.predict([Xs[0], None], view=1), forth * units[1] + means[1], atol=1e-6)
 
 
 def test_views_of_different_samples_meet_in_mean_codes_of_classes(rng):
@@ -203,27 +225,30 @@ def test_a_third_view_as_meeting_place(three):
 
 
 @pytest.mark.parametrize("semi_coupled", [False, True])
-def test_a_set_of_many_views_without_a_map_predicts_by_its_views_apart(three, monkeypatch, semi_coupled):
-    monkeypatch.setattr(_mapped, "ALL_SETS_VIEWS", 2)
-    monkeypatch.setattr(_mapped, "source_sets", lambda n: [(v,) for v in range(n)])
-    matcher = make(semi_coupled=semi_coupled).fit(three)
-    one, other = (matcher.predict([X if w == v else None for w, X in enumerate(three)], view=1) for v in (0, 2))
-    both = matcher.predict([three[0], None, three[2]], view=1)
-    np.testing.assert_allclose(both, (one + other) / 2, atol=1e-9)
+def test_a_set_of_many_views_without_a_map_predicts_by_its_views_apart(rng, semi_coupled):
+    views = planted_views(rng, n=100, widths=(6, 9, 5, 4, 7))[0]  # of five views, each has maps, and each four
+
+    def predict(*sources):
+        return matcher.predict([X if v in sources else None for v, X in enumerate(views)], view=1)
+
+    matcher = make(semi_coupled=semi_coupled, kernel_weight=0.5).fit(views)
+    np.testing.assert_allclose(predict(0, 2), (predict(0) + predict(2)) / 2, atol=1e-9)
+    apart = np.mean([predict(v) for v in (0, 2, 3, 4)], axis=0)
+    assert not np.allclose(predict(0, 2, 3, 4), apart, atol=1e-2)
 
 
 def test_maps_of_many_views():
-    assert _mapped.sets_of_views(2) == [(0,), (1,)]
-    assert _mapped.sets_of_views(3) == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-    assert len(_mapped.sets_of_views(4)) == 14
-    assert len(_mapped.sets_of_views(6)) == 12
+    assert sets_of_views(2) == [(0,), (1,)]
+    assert sets_of_views(3) == [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    assert len(sets_of_views(4)) == 14
+    assert len(sets_of_views(6)) == 12
 
 
-def test_many_samples_are_thinned_evenly(Xs, monkeypatch):
-    np.testing.assert_array_equal(_mapped.spread(10, 4), [0, 2, 5, 7])
-    assert _mapped.spread(10, 10) == slice(None)
-    monkeypatch.setattr(_mapped, "SAMPLES_PER_ATOM", 5)
-    assert make().fit(Xs).score(Xs) > 0.1
+def test_many_samples_are_thinned_evenly(rng):
+    np.testing.assert_array_equal(spread(10, 4), [0, 2, 5, 7])
+    assert spread(10, 10) == slice(None)
+    Xs = planted_views(rng, n=1200)[0]  # more than 64 for each of the 16 atoms
+    assert make(n_dictionaries=1).fit(Xs).score(Xs) > 0.03
 
 
 @pytest.mark.parametrize(("n", "n_components"), [(20, 64), (300, 75), (1100, 256)])
@@ -281,17 +306,16 @@ def test_match_is_the_order_of_similarities(Xs):
 
 
 @pytest.mark.parametrize("compare", ["both", "codes"])
-def test_blocks_do_not_matter(Xs, monkeypatch, compare):
+def test_blocks_do_not_matter(Xs, compare):
     matcher = make(compare=compare).fit(Xs)
     table, found = matcher.similarity(*Xs), matcher.match(*Xs, n_matches=7, return_similarity=True)
     score = matcher.score(Xs)
-    monkeypatch.setattr(_comparing, "GALLERY_BLOCK", 11)
-    monkeypatch.setattr(_comparing, "QUERY_BLOCK", 13)
-    np.testing.assert_allclose(matcher.similarity(*Xs), table, atol=1e-12)
-    again = matcher.match(*Xs, n_matches=7, return_similarity=True)
+    with SIZES.changed(gallery_rows=11, query_rows=13):
+        np.testing.assert_allclose(matcher.similarity(*Xs), table, atol=1e-12)
+        again = matcher.match(*Xs, n_matches=7, return_similarity=True)
+        assert matcher.score(Xs) == pytest.approx(score)
     np.testing.assert_allclose(again[1], found[1], atol=1e-12)
     assert np.mean(again[0] == found[0]) > 0.99  # rounding may swap near ties
-    assert matcher.score(Xs) == pytest.approx(score)
 
 
 def test_memory_does_not_grow_with_the_gallery(Xs, tmp_path):

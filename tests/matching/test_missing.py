@@ -34,7 +34,7 @@ def semi_paired(Xs, n_pairs):
 @pytest.mark.parametrize("semi_coupled", [False, True])
 def test_unpaired_samples_do_not_hurt(rng, semi_coupled):
     pairs, everything = [], []
-    for _ in range(4):
+    for _ in range(2):
         Xs = planted(rng)
         train, test = part(Xs, slice(0, 400)), part(Xs, slice(400, None))
         model = make(n_components=24, n_nonzero_coefs=4, semi_coupled=semi_coupled)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score
 
-from coupledict.matching import _ranking, mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
+from coupledict.foundation.block_sizes import SIZES
+from coupledict.matching import mean_average_precision, mean_reciprocal_rank, partner_ranks, rank_k
 from coupledict.matching._ranking import best, best_with_values, merge, order
 
 TIED = arrays(np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.integers(-2, 2).map(float))
@@ -40,8 +41,7 @@ def test_best_and_order_are_a_plain_sort(table, n):
 @given(TIED, st.integers(1, 3), st.integers(2, 3))
 @settings(max_examples=100)
 def test_groups_of_columns_give_what_a_plain_sort_gives(table, n, size):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ranking, "COLUMNS_PER_GROUP", size)
+    with SIZES.changed(grouped_columns=size):
         np.testing.assert_array_equal(best(table, n), [ranking(row)[:n] for row in table])
 
 

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 from ..coding.encode import sparse_encode
 from ..coding.rule import GreedyPursuit
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ._label_views import Numbers
 
-ROWS = 4096  # samples whose residuals are in memory at a time
 N_NONZERO_COEFS = 10  # of 1, 4, 10, 30, the best on most data where residuals matter
 
 
@@ -44,8 +44,9 @@ class ClassAtoms:
         """Return the norm of the residual of each sample for each class; the sample itself if a class has no atoms."""
         bounds = np.searchsorted(self.classes, np.arange(self.n_classes + 1))
         found = np.empty((samples.shape[0], self.n_classes), samples.dtype)
-        for first in range(0, samples.shape[0], ROWS):
-            rows = samples[first : first + ROWS]
+        step = SIZES.residual_rows
+        for first in range(0, samples.shape[0], step):
+            rows = samples[first : first + step]
             codes = self._codes(rows, self.atoms, n_jobs) if self.joint else None
             for label in range(self.n_classes):
                 part = slice(bounds[label], bounds[label + 1])
@@ -53,7 +54,7 @@ class ClassAtoms:
                 left = rows
                 if len(atoms):
                     left = rows - (self._codes(rows, atoms, n_jobs) if codes is None else codes[:, part]) @ atoms
-                found[first : first + ROWS, label] = np.einsum("ij,ij->i", left, left)
+                found[first : first + step, label] = np.einsum("ij,ij->i", left, left)
         return np.sqrt(found)
 
     def _codes(self, samples: Array, atoms: Array, n_jobs: int | None) -> csr_array:

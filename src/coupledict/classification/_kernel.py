@@ -113,9 +113,9 @@ def squared_distances(left: Floats, right: Floats) -> Floats:
     return np.asarray(np.maximum(lengths - 2 * left @ right.T, 0))
 
 
-def choose_landmarks(y: Numbers) -> Numbers:
-    """Return the numbers of the samples that others are compared with: all, or some of many."""
-    return spread(y, y.size if y.size <= MOST_EXACT else MOST_LANDMARKS)
+def choose_landmarks(y: Numbers, most_exact: int = MOST_EXACT, most: int = MOST_LANDMARKS) -> Numbers:
+    """Return the numbers of the samples that others are compared with: all, or `most` of more than `most_exact`."""
+    return spread(y, y.size if y.size <= most_exact else most)
 
 
 def spread(y: Numbers, most: int) -> Numbers:

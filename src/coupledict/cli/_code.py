@@ -16,8 +16,6 @@ from ._options import Force, Missing, ModelFile, Threads, check_new_file, jobs
 from ._progress import progress_bar
 from ._views import ABSENT, ViewFiles, read_views
 
-PART_BYTES = 1 << 26  # of the samples processed at a time; changes only memory and the steps of the progress bar
-
 Given = Annotated[
     list[str],
     typer.Argument(
@@ -182,10 +180,11 @@ def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[
     """Yield the views a number of rows at a time, and show how far the work has come."""
     import numpy as np
 
+    from ..foundation.block_sizes import SIZES
     from ..foundation.progress import Meter
 
     row_bytes = sum(8 * atoms.shape[1] for atoms in components)
-    step = max(1, PART_BYTES // row_bytes)
+    step = max(1, SIZES.coded_bytes // row_bytes)
     with progress_bar() as told:
         meter = Meter(told, what, views.n_samples)
         for start in range(0, max(views.n_samples, 1), step):

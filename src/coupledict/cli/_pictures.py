@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..foundation.progress import Callback
 
 RANGE = 255.0  # pictures of any depth are brought to the range of 8 bits, so that a tolerance means the same for all
-BAND_BYTES = 1 << 24  # of the patches that are predicted at a time
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
 
@@ -130,6 +129,7 @@ def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: 
     """Predict a picture from others: the mean, where patches overlap, of what every patch predicts."""
     import numpy as np
 
+    from ..foundation.block_sizes import SIZES
     from ..foundation.progress import Meter
     from ..images import patch_bands
     from ..images._patches import Assembly
@@ -143,7 +143,7 @@ def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: 
     first = there[0][0]
     assembly = Assembly(first.shape, shape, dtype=np.float32)
     meter, n_rows = Meter(callback, "predicting", first.shape[0]), 0
-    for band in patch_bands(first.shape, shape[:2], max_bytes=BAND_BYTES):
+    for band in patch_bands(first.shape, shape[:2], max_bytes=SIZES.patch_bytes):
         planes = [None if plane is None else plane[band] for plane in given]
         predicted = _predict_patches(
             learner.estimator, planes, shape, view, centred=learner.made.get("centred") is True

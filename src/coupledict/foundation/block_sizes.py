@@ -46,6 +46,17 @@ class BlockSizes:
     sound_samples: int = 1 << 16  # read from a file, over all its channels
     # datasets
     drawn_numbers: int = 1 << 22  # for the supports of simulated codes
+    # classification
+    residual_rows: int = 4096  # samples whose residuals are in memory at a time
+    # matching
+    gallery_rows: int = 4096  # samples of a gallery that are compared at a time
+    query_rows: int = 1024  # queries that are compared at a time
+    ranked_parts: int = 32  # results of blocks that are kept before they are merged
+    grouped_columns: int = 64  # wide rows of similarities are searched by the maxima of so many columns
+    kernel_rows: int = 1024  # samples whose kernel is computed at a time
+    # cli
+    coded_bytes: int = 1 << 26  # samples that encode and predict read at a time
+    patch_bytes: int = 1 << 24  # patches that predict makes of a picture at a time
 
     @contextmanager
     def changed(self, **sizes: int) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.mapped import rows_in_memory
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
@@ -17,10 +18,6 @@ from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
 from ._fitted import Comparison, FittedMatcher
 from ._ranking import Indices, average_precisions, best_with_values, mean_defined, merge, partner_ranks
-
-GALLERY_BLOCK = 4096
-QUERY_BLOCK = 1024
-MOST_PARTS = 32  # results of blocks that are kept before they are merged
 
 
 @dataclass(frozen=True)
@@ -108,8 +105,9 @@ class Sides:
 
     def _blocks(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, Array]]:
         """Yield where a block of the gallery starts, and its vectors."""
-        for start in range(0, self.gallery.shape[0], GALLERY_BLOCK):
-            block = rows_in_memory(self.gallery, start, start + GALLERY_BLOCK)
+        step = SIZES.gallery_rows
+        for start in range(0, self.gallery.shape[0], step):
+            block = rows_in_memory(self.gallery, start, start + step)
             vectors = self.fitted.vectors({self.target: block}, self.where, self.target, self.n_jobs)
             yield start, vectors.astype(dtype, copy=False)
 
@@ -121,7 +119,8 @@ class Sides:
 
 def blocks_of_queries(n: int) -> list[slice]:
     """Return queries in blocks."""
-    return [slice(start, start + QUERY_BLOCK) for start in range(0, n, QUERY_BLOCK)]
+    step = SIZES.query_rows
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 class Ranking:
@@ -153,7 +152,7 @@ class Ranking:
             for (number, _, _), found in zip(tasks, in_order(search, tasks, count_jobs(self._n_jobs)), strict=True):
                 known = self._found[number]
                 known.append(found)
-                if len(known) >= MOST_PARTS:
+                if len(known) >= SIZES.ranked_parts:
                     self._found[number] = [merge(known, self._n)]
 
     def found(self) -> tuple[Indices, Array]:

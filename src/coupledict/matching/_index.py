@@ -7,10 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import check_count
 from ..foundation.views import ViewLike, ViewsLike
 from ..parallel.blas import one_blas_thread
-from ._comparing import GALLERY_BLOCK, Ranking
+from ._comparing import Ranking
 from ._fitted import Comparison, FittedMatcher
 from ._ranking import Indices
 
@@ -99,8 +100,8 @@ class GalleryIndex:
         """
         most = self.n_gallery if n_matches is None else min(check_count(n_matches, "n_matches"), self.n_gallery)
         ranking = Ranking(self._left(queries), most, self._n_jobs)
-        starts = range(0, self.n_gallery, GALLERY_BLOCK)
-        ranking.add([(start, self.vectors[start : start + GALLERY_BLOCK]) for start in starts])
+        step = SIZES.gallery_rows
+        ranking.add([(start, self.vectors[start : start + step]) for start in range(0, self.n_gallery, step)])
         indices, similarities = ranking.found()
         return (indices, similarities) if return_similarity else indices
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from ..foundation.arrays import Array, Floats
+from ..foundation.block_sizes import SIZES
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
@@ -23,7 +24,6 @@ from ._whitening import has_view
 
 MOST_LANDMARKS = 2048  # samples that others are compared with
 SAMPLES_PER_LANDMARK = 8
-BLOCK = 1024
 JITTER = 1e-9  # added to the diagonal where landmarks are fewer than samples, relative to its mean
 
 
@@ -72,13 +72,14 @@ class KernelMaps:
             return np.asarray(sum(alone[1:], alone[0]) / len(alone))
         given, table = [views[v] for v in sources], self.maps[sources][target]
         n, energies = len(given[0]), self.energies[list(sources)]
+        step = SIZES.kernel_rows
 
         def work(start: int) -> Array:
-            rows = [view[start : start + BLOCK] for view in given]
+            rows = [view[start : start + step] for view in given]
             return np.asarray(kernel(rows, self.landmarks[sources], energies, self.width) @ table)
 
         with one_blas_thread():
-            parts = list(in_order(work, range(0, max(n, 1), BLOCK), count_jobs(n_jobs)))
+            parts = list(in_order(work, range(0, max(n, 1), step), count_jobs(n_jobs)))
         return np.concatenate(parts).astype(table.dtype, copy=False)
 
     # To files and back
@@ -119,13 +120,21 @@ class KernelMaps:
         return cls(float(width), energies, landmarks, maps)
 
 
-def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width: float, alpha: float) -> KernelMaps:
+def fit_kernel(
+    views: list[Array],
+    hot: list[Array] | None,
+    paired: bool,
+    width: float,
+    alpha: float,
+    most_landmarks: int = MOST_LANDMARKS,
+) -> KernelMaps:
     """Fit regressions from each set of whitened views to the others, and to labels.
 
     The penalty `alpha` is relative to the kernel of a sample with itself, which is 1. If samples are not paired, the
     target of a sample is the mean of its class in the other view.
     """
     energies = np.array([mean_energy(view) for view in views])
+    most_rows = SAMPLES_PER_LANDMARK * most_landmarks
     sets = sets_of_views(len(views)) if paired else [(v,) for v in range(len(views))]
     landmarks: dict[Sources, list[Array]] = {}
     maps: dict[Sources, dict[Target, Array]] = {}
@@ -133,7 +142,7 @@ def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width:
         for sources in sets:
             there = np.logical_and.reduce([has_view(views[v]) for v in sources])
             chosen = np.flatnonzero(there)
-            chosen = chosen[spread(chosen.size, MOST_LANDMARKS)]
+            chosen = chosen[spread(chosen.size, most_landmarks)]
             own = landmarks[sources] = [np.ascontiguousarray(views[v][chosen]) for v in sources]
             targets = _targets(views, hot, paired, sources)
             maps[sources] = _solve_all(
@@ -141,7 +150,10 @@ def fit_kernel(views: list[Array], hot: list[Array] | None, paired: bool, width:
                     [views[v][rows] for v in sources], own, energies[list(sources)], width
                 ),
                 chosen,
-                {target: (table, _rows_of(views, sources, target, paired)) for target, table in targets.items()},
+                {
+                    target: (table, _rows_of(views, sources, target, paired, most_rows))
+                    for target, table in targets.items()
+                },
                 alpha,
             )
     return KernelMaps(width, energies, landmarks, maps)
@@ -162,10 +174,10 @@ def _targets(views: list[Array], hot: list[Array] | None, paired: bool, sources:
     return {target: table.astype(views[0].dtype, copy=False) for target, table in targets.items()}
 
 
-def _rows_of(views: list[Array], sources: Sources, target: Target, paired: bool) -> npt.NDArray[np.int64]:
+def _rows_of(views: list[Array], sources: Sources, target: Target, paired: bool, most: int) -> npt.NDArray[np.int64]:
     """Return the samples that a regression learns from."""
     rows = np.flatnonzero(with_views(views, (*sources, target))) if paired else np.arange(len(views[sources[0]]))
-    return np.asarray(rows[spread(rows.size, SAMPLES_PER_LANDMARK * MOST_LANDMARKS)])
+    return np.asarray(rows[spread(rows.size, most)])
 
 
 def _solve_all(
@@ -207,9 +219,10 @@ def _solve_with_fewer(
 ) -> Floats:
     """Return the coefficients of landmarks that predict other samples best (the subset of regressors)."""
     left, sums = alpha * at_landmarks, np.zeros((len(at_landmarks), right.shape[1]))
-    for start in range(0, rows.size, BLOCK):
-        block = kernel_of(rows[start : start + BLOCK])
+    step = SIZES.kernel_rows
+    for start in range(0, rows.size, step):
+        block = kernel_of(rows[start : start + step])
         left += block.T @ block
-        sums += block.T @ right[start : start + BLOCK]
+        sums += block.T @ right[start : start + step]
     left += JITTER * np.trace(left) / len(left) * np.eye(len(left))
     return np.asarray(scipy.linalg.solve(left, sums, assume_a="pos"))

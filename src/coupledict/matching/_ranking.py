@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import check_count
 from ..foundation.tensors import as_array
 
 Indices = npt.NDArray[np.int64]
-
-COLUMNS_PER_GROUP = 64  # wide rows are searched by the maxima of so many columns
 
 
 def order(similarities: Array) -> Indices:
@@ -30,7 +29,7 @@ def best(similarities: Array, n: int) -> Indices:
     width = similarities.shape[1]
     if n >= width:
         return order(similarities)
-    if n * COLUMNS_PER_GROUP <= width and similarities.dtype.kind == "f":
+    if n * SIZES.grouped_columns <= width and similarities.dtype.kind == "f":
         columns = _best_of_few(similarities, n)
         if columns is not None:
             return columns
@@ -51,11 +50,12 @@ def _best_of_few(similarities: Array, n: int) -> Indices | None:
     The n-th best of the maxima of groups of columns is a bound: at least n values reach it, and few others do.
     """
     n_rows, width = similarities.shape
-    n_groups = width // COLUMNS_PER_GROUP
-    grouped = similarities[:, : n_groups * COLUMNS_PER_GROUP].reshape(n_rows, COLUMNS_PER_GROUP, n_groups)
+    size = SIZES.grouped_columns
+    n_groups = width // size
+    grouped = similarities[:, : n_groups * size].reshape(n_rows, size, n_groups)
     bound = np.partition(grouped.max(axis=1), n_groups - n, axis=1)[:, n_groups - n, None]
     rows, columns = np.divmod(np.flatnonzero(similarities >= bound), width)
-    if rows.size and np.bincount(rows).max() > 8 * n + COLUMNS_PER_GROUP:
+    if rows.size and np.bincount(rows).max() > 8 * n + size:
         return None
     return best_of_pairs(rows, columns, similarities[rows, columns], n_rows, n)[0]
 
