@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import time
-from contextlib import contextmanager
 
 import fuzz_images
 import kill_commands
 import numpy as np
 import pytest
 
-from coupledict.files import whole
 from coupledict.images import Inpainting, MultiFocusFusion, StainSeparator
+from support.careless import rename_early
 
 
 @pytest.mark.slow
@@ -79,15 +77,6 @@ def test_killed_commands():
 
 @pytest.mark.slow
 def test_outputs_that_are_not_written_whole_are_noticed(monkeypatch):
-    @contextmanager
-    def careless(path, *, replace=True):
-        with open(path, "wb+") as file:
-            file.write(b"the beginning")
-            file.flush()
-            time.sleep(0.3)  # a slow disk, so that a kill in the midst is likely whatever else the machine does
-            file.seek(0)
-            yield file
-
-    monkeypatch.setattr(whole, "new_file", careless)
+    rename_early(monkeypatch, 0.3)  # a slow disk, so that a kill in the midst is likely whatever the machine does
     with pytest.raises(AssertionError, match="is not whole"):
         kill_commands.run(40, seed=1)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import fuzz_coding
@@ -17,8 +15,8 @@ import pytest
 import run as runner
 
 from coupledict import ModelFileError, sparse_encode
-from coupledict.files import whole
 from support import extras
+from support.careless import rename_early
 from support.programs import run_python
 
 TORTURE = Path(kills.__file__).parent
@@ -172,13 +170,7 @@ def test_killed_fits():
 
 @pytest.mark.slow
 def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
-    @contextmanager
-    def careless(path, **how):
-        with open(path, "wb+") as file:
-            time.sleep(0.01)  # a slow disk, so that a kill in the midst is likely whatever else the machine does
-            yield file
-
-    monkeypatch.setattr(whole, "new_file", careless)
+    rename_early(monkeypatch, 0.01)  # a slow disk, so that a kill in the midst is likely whatever the machine does
     with pytest.raises((ModelFileError, AssertionError)):
         kills.run(60, seed=1)
 
