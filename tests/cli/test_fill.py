@@ -11,9 +11,9 @@ from skimage import data
 import coupledict
 from coupledict import CoupledDictionaryLearning
 from coupledict.images import Inpainting
-from coupledict.images._files import read_image
 from support.command import call as run
 from support.command import refused
+from support.outputs import pixels_of
 
 SHARP = data.rocket()[200:240, 290:340]
 LOST = np.random.default_rng(0).random(SHARP.shape[:2]) < 0.4
@@ -42,7 +42,7 @@ def test_a_picture_is_restored_where_the_mask_is_white(pictures, whole, tmp_path
     done = run("fill", pictures / "damaged.png", "--mask", pictures / "mask.png", "-o", out)
     assert done.returncode == 0, done.stderr
     assert f"Filled {LOST.sum():,} pixels, {LOST.mean():.1%} of the picture." in done.stdout
-    np.testing.assert_array_equal(read_image(out).pixels, whole)
+    np.testing.assert_array_equal(pixels_of(out), whole)
 
 
 def test_transparent_pixels_are_filled_without_a_mask_and_become_opaque(pictures, whole, tmp_path):
@@ -57,7 +57,7 @@ def test_transparent_pixels_are_filled_without_a_mask_and_become_opaque(pictures
         "filled": int(LOST.sum()),
         "share": LOST.mean(),
     }
-    pixels = read_image(out).pixels
+    pixels = pixels_of(out)
     np.testing.assert_array_equal(pixels[..., :3], whole)
     assert (pixels[..., 3] == 255).all()
 
@@ -65,11 +65,11 @@ def test_transparent_pixels_are_filled_without_a_mask_and_become_opaque(pictures
 def test_alpha_is_kept_beside_a_mask_and_grey_stays_grey(pictures, whole, tmp_path):
     done = run("fill", pictures / "pale.png", "--mask", pictures / "mask.png", "-o", tmp_path / "pale.png")
     assert done.returncode == 0, done.stderr
-    pixels = read_image(tmp_path / "pale.png").pixels
+    pixels = pixels_of(tmp_path / "pale.png")
     np.testing.assert_array_equal(pixels, np.dstack([whole, np.full(LOST.shape, 90, np.uint8)]))
     done = run("fill", pictures / "grey.png", "--mask", pictures / "mask.png", "-o", tmp_path / "grey.png")
     assert done.returncode == 0, done.stderr
-    assert read_image(tmp_path / "grey.png").pixels.shape == LOST.shape
+    assert pixels_of(tmp_path / "grey.png").shape == LOST.shape
 
 
 def test_bad_masks_are_one_sentence_each_and_nothing_is_written(pictures, tmp_path):
@@ -94,7 +94,7 @@ def test_an_existing_picture_is_kept_unless_forced(pictures, tmp_path):
     assert "--force" in refused(run(*arguments), code=3)
     assert out.read_text() == "mine"
     assert run(*arguments, "--force").returncode == 0
-    assert read_image(out).pixels.shape == SHARP.shape
+    assert pixels_of(out).shape == SHARP.shape
 
 
 @pytest.fixture(scope="module")

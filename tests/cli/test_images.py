@@ -2,9 +2,9 @@ import numpy as np
 from PIL import Image
 from skimage import data
 
-from coupledict.images._files import read_image
 from support.command import call as run
 from support.command import refused
+from support.outputs import pixels_of
 
 
 def test_a_picture_is_enlarged_and_keeps_its_alpha(tmp_path):
@@ -14,7 +14,7 @@ def test_a_picture_is_enlarged_and_keeps_its_alpha(tmp_path):
     done = run("upscale", tmp_path / "small.png", "-o", tmp_path / "large.png", "--scale", "3")
     assert done.returncode == 0, done.stderr
     assert "270 x 180 pixels" in done.stdout
-    large = read_image(tmp_path / "large.png").pixels
+    large = pixels_of(tmp_path / "large.png")
     assert large.shape == (180, 270, 4)
     assert np.abs(large[90, ::27, 3].astype(int) - np.linspace(0, 255, 270)[::27]).max() < 4
 
@@ -23,14 +23,14 @@ def test_a_model_is_learned_kept_and_used_again(tmp_path):
     folder = tmp_path / "pictures"
     folder.mkdir()
     for name in ("coffee", "chelsea"):
-        Image.fromarray(getattr(data, name)()[:260, :260]).save(folder / f"{name}.png")
+        Image.fromarray(getattr(data, name)()[:120, :120]).save(folder / f"{name}.png")
     Image.fromarray(data.camera()[200:260, 200:260]).save(tmp_path / "small.png")
     model, first, second = tmp_path / "m.safetensors", tmp_path / "a.png", tmp_path / "b.png"
     done = run("upscale", tmp_path / "small.png", "-o", first, "--train", folder, "--coupled", "--save-model", model)
     assert done.returncode == 0, done.stderr
     done = run("upscale", tmp_path / "small.png", "-o", second, "--model", model)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(read_image(first).pixels, read_image(second).pixels)
+    np.testing.assert_array_equal(pixels_of(first), pixels_of(second))
     assert "--scale 2" in refused(
         run("upscale", tmp_path / "small.png", "-o", first, "--model", model, "--scale", "3", "--force")
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import get_args
 
@@ -17,6 +16,7 @@ from coupledict.cli import _learn
 from coupledict.coding.rule import Pursuit
 from coupledict.files import read_model
 from coupledict.files.state import ModelState
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.learning.schedule import ScheduleName
 from coupledict.learning.settings import Normalize
 from coupledict.learning.start import InitName
@@ -161,6 +161,8 @@ def test_learning_goes_on_from_a_checkpoint(arrays, tmp_path):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_path, kept, monkeypatch):
+    fit = coupledict.CoupledDictionaryLearning.fit
+
     def stop(progress):
         if progress.completed == 3:
             raise KeyboardInterrupt
@@ -169,7 +171,11 @@ def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_pa
     asked = ("-o", tmp_path / "m", "-T", 3, "--iterations", 6, "--components", 8)
     checkpoint = ("--checkpoint", tmp_path / "kept") if kept else ()
     with monkeypatch.context() as patched:
-        patched.setattr("coupledict.cli._learn.progress_bar", lambda label: contextlib.nullcontext(stop))
+        patched.setattr(
+            coupledict.CoupledDictionaryLearning,
+            "fit",
+            lambda self, *given, **options: fit(self.set_params(callback=stop), *given, **options),
+        )
         done = call("learn", *files, *asked, *checkpoint)
     assert (done.returncode, done.stdout) == (130, "")
     hint = f"Stopped; the same command with --resume goes on from '{tmp_path / 'kept'}'.\n"
@@ -268,14 +274,14 @@ def test_patches_of_pictures_are_cut_at_the_same_places(folders, tmp_path):
     assert error < 0.8 * np.mean(wanted**2)
 
 
-def test_a_picture_is_predicted_from_another(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr("coupledict.cli._pictures.BAND_BYTES", 10 * 47 * 16 * 4)  # four bands
+def test_a_picture_is_predicted_from_another(folders, tmp_path):
     asked = ("--patch", 4, "-T", 4, "--iterations", 5, "--components", 40)
     for colour in ((), ("--colour",)):
         model = tmp_path / f"m{len(colour)}"
         assert call("learn", *folders, "-o", model, *asked, *colour).returncode == 0
         out = tmp_path / f"out{len(colour)}.png"
-        done = call("predict", model, "--view", 1, folders[0] / "one.png", "none", "-o", out)
+        with SIZES.changed(patch_bytes=10 * 47 * 16 * 4):  # four bands
+            done = call("predict", model, "--view", 1, folders[0] / "one.png", "none", "-o", out)
         assert done.returncode == 0, done.stderr
         assert "50 x 40 pixels" in done.stdout
         sharp, soft = (
@@ -307,11 +313,11 @@ def test_folders_that_do_not_fit_are_one_sentence_each(folders, tmp_path, rng):
 
 
 @pytest.mark.parametrize("name", ["codes.npz", "codes.npy", "codes", "codes.zarr"])
-def test_codes_are_those_of_the_learner_however_they_are_written(arrays, model, tmp_path, name, monkeypatch):
-    monkeypatch.setattr("coupledict.cli._code.PART_BYTES", 100 * 19 * 8)  # four parts
+def test_codes_are_those_of_the_learner_however_they_are_written(arrays, model, tmp_path, name):
     out = tmp_path / name
     given = (tmp_path / "patches.npy", tmp_path / "features.npy")
-    done = call("encode", model, *given, "-o", out)
+    with SIZES.changed(coded_bytes=100 * 19 * 8):  # four parts
+        done = call("encode", model, *given, "-o", out)
     assert done.returncode == 0, done.stderr
     expected = coupledict.load(model).transform(list(arrays)).toarray()
     how = {".npz": "scipy.sparse.load_npz", ".npy": "numpy.load"}.get(out.suffix, "coupledict.open_codes")

@@ -8,9 +8,9 @@ from PIL import Image
 
 import coupledict
 from coupledict.images import StainSeparator
-from coupledict.images._files import read_image
 from support.command import call as run
 from support.command import refused
+from support.outputs import pixels_of
 from support.tissue import DENSITIES, ONE_LOOK, OTHER_LOOK, eight_bits, light, tissue
 
 SOURCE = eight_bits(light(DENSITIES, ONE_LOOK, noise=0.005))
@@ -43,7 +43,7 @@ def test_a_picture_gets_the_look_of_another(pictures, look, tmp_path):
     out = tmp_path / "normal.png"
     done = run("stain", pictures / "source.png", "--target", pictures / "target.png", "-o", out)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(read_image(out).pixels, look.normalize(SOURCE))
+    np.testing.assert_array_equal(pixels_of(out), look.normalize(SOURCE))
     source, target, wrote = done.stdout.splitlines()
     assert source.startswith("Source: hematoxylin (0.6")
     assert target.startswith("Target: hematoxylin (0.7")
@@ -65,12 +65,12 @@ def test_the_look_and_the_densities_are_kept(pictures, look, tmp_path):
         np.testing.assert_allclose(told[name]["stains"], stains.stain_matrix_, atol=1e-6)
         np.testing.assert_allclose(told[name]["white"], stains.white_, atol=1e-6)
         np.testing.assert_allclose(told[name]["max_density"], stains.max_density_, atol=1e-6)
-    pixels = read_image(out).pixels
+    pixels = pixels_of(out)
     np.testing.assert_array_equal(pixels[..., :3], look.normalize(SOURCE))
     assert (pixels[..., 3] == 90).all()
     found = own.transform(SOURCE)
     for number, file in enumerate(maps):
-        grey = read_image(file).pixels
+        grey = pixels_of(file)
         assert grey.shape == SOURCE.shape[:2]
         np.testing.assert_allclose(
             grey, np.clip(255 * found[..., number] / own.max_density_[number], 0, 255), atol=0.51
@@ -80,7 +80,7 @@ def test_the_look_and_the_densities_are_kept(pictures, look, tmp_path):
     again = tmp_path / "again.png"
     done = run("stain", pictures / "pale.png", "--model", model, "-o", again)
     assert done.returncode == 0, done.stderr
-    np.testing.assert_array_equal(read_image(again).pixels, pixels)
+    np.testing.assert_array_equal(pixels_of(again), pixels)
 
 
 def test_what_cannot_be_is_one_sentence_and_nothing_is_written(pictures, tmp_path):
@@ -119,8 +119,8 @@ def test_existing_files_are_kept_unless_forced(pictures, tmp_path):
     for file in (out, model, grey):
         file.write_text("mine")
     assert run(*arguments, "--force").returncode == 0
-    assert read_image(out).pixels.shape == SOURCE.shape
-    assert read_image(grey).pixels.shape == SOURCE.shape[:2]
+    assert pixels_of(out).shape == SOURCE.shape
+    assert pixels_of(grey).shape == SOURCE.shape[:2]
     assert coupledict.load(model).n_stains == 2
 
 

@@ -9,9 +9,9 @@ from PIL import Image
 from skimage import data
 
 from coupledict.images import SuperResolution, imresize
-from coupledict.images._files import read_image
 from support.command import call as run
 from support.command import refused
+from support.outputs import pixels_of
 
 SMALL = imresize(data.coffee()[50:350, 100:500], 1 / 2)
 
@@ -30,7 +30,7 @@ def enlarge(folder, pixels, *options, suffix="png"):
         Image.fromarray(pixels).save(source)
     done = run("upscale", source, "-o", target, "--force", *options)
     assert done.returncode == 0, done.stderr
-    return done.stdout, read_image(target).pixels
+    return done.stdout, pixels_of(target)
 
 
 def test_a_clean_picture_is_enlarged_as_it_is(tmp_path):
@@ -48,7 +48,7 @@ def test_noise_is_found_and_mended(tmp_path):
 def test_compression_is_found_and_mended(tmp_path):
     said, large = enlarge(tmp_path, SMALL, suffix="jpg")
     assert "Found JPEG compression of about quality 60 and mended it.\n" in said
-    small = read_image(tmp_path / "small.jpg").pixels
+    small = pixels_of(tmp_path / "small.jpg")
     np.testing.assert_array_equal(large, SuperResolution.pretrained(2, degradation="jpeg=60").upscale(small))
 
 

@@ -23,7 +23,7 @@ from coupledict.experiments.paired_atoms import count_steps as count_pair_steps
 from coupledict.experiments.regimes import Regime, TimeSizes
 from coupledict.experiments.verdicts import Verdict, all_of, decide
 from coupledict.experiments.watching import Point
-from support.small_experiments import shrink
+from support.small_experiments import small_experiments
 
 
 @pytest.fixture
@@ -291,11 +291,16 @@ def test_the_sparse_tolerance_is_the_smallest_whole_one_that_needs_few_atoms():
     assert nonzeros[0] <= regimes.START_NONZEROS < nonzeros[1]
 
 
-def test_curves_ratios_and_targets_fit_together(monkeypatch):
-    monkeypatch.setattr(against_time, "available_peers", lambda: ([], ["SPAMS is left out: not installed."]))
+def test_curves_ratios_and_targets_fit_together():
     sizes, told = TimeSizes(repeats=3, thinning=4), []
     draws = [small_regime(seed=number) for number in range(3)]
-    figures = against_time.against_time(draws, sizes=sizes, seed=0, begin=told.append)
+    figures = against_time.against_time(
+        draws,
+        sizes=sizes,
+        seed=0,
+        begin=told.append,
+        find_peers=lambda: ([], ["SPAMS is left out: not installed."]),
+    )
     assert len(told) == against_time.count_steps(sizes) - len(against_time.PEERS)
     methods = {method["key"]: method for method in figures["methods"]}
     assert set(methods) == {method.key for method in METHODS}
@@ -477,15 +482,19 @@ def test_pairs_are_decided_by_all_runs():
     assert "80.0% to 90.0%" in second["measured"]
 
 
-def test_a_course_knows_the_level_of_its_dictionaries_and_computes_each_once(monkeypatch):
-    regime = small_regime()
+def test_a_course_knows_the_level_of_its_dictionaries_and_computes_each_once():
+    counted = []
+
+    class Counting(Regime):
+        def level(self, X, dictionary):
+            counted.append(len(X))
+            return super().level(X, dictionary)
+
+    regime = Counting(**vars(small_regime()))
     good = dct_dictionary((4, 4), 36)
     bad = np.random.default_rng(0).standard_normal((36, 16))
     bad /= np.linalg.norm(bad, axis=1, keepdims=True)
     points = [Point(0.1 * k, atoms) for k, atoms in enumerate((bad, bad, good, good), 1)]
-    counted = []
-    level = Regime.level
-    monkeypatch.setattr(Regime, "level", lambda self, X, D: counted.append(len(X)) or level(self, X, D))
     course = Course(regime, points, [{"unused": k} for k in (0, 5, 2, 1)], 1)
     target = codes_level(regime.train[0], good, 8, regime.tol, 1)
     assert course.last("train") == course.last("train") == target
@@ -518,8 +527,7 @@ def test_draws_share_no_patch_and_one_tolerance():
 def written(tmp_path_factory):
     output = tmp_path_factory.mktemp("reproduction")
     steps = []
-    with pytest.MonkeyPatch.context() as patch:
-        shrink(patch)
+    with small_experiments():
         results = reproduction.reproduce(
             output, quick=True, threads=2, command="coupledict reproduce --quick", callback=steps.append
         )
@@ -586,14 +594,21 @@ def test_a_missing_matplotlib_is_told_before_the_work(monkeypatch, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch, tmp_path):
+def test_a_failure_leaves_the_files_of_the_run_before(written, monkeypatch):
     output, results, _ = written
     before = {file.name: file.read_bytes() for file in output.iterdir()}
 
-    def fail(*args):
-        raise OSError("No space left on device")
+    from matplotlib.figure import Figure
 
-    monkeypatch.setattr(reproduction, "write_report", fail)
+    savefig, saved = Figure.savefig, []
+
+    def fill_the_disk(figure, path, **options):
+        saved.append(path)
+        if len(saved) > 2:
+            raise OSError("No space left on device")
+        savefig(figure, path, **options)
+
+    monkeypatch.setattr(Figure, "savefig", fill_the_disk)
     arrays = dict(np.load(output / "dictionaries.npz"))
     pairs = {how: [arrays[f"{how}_{view}"] for view in ("focused", "blurred")] for how in ("together", "separate")}
     with pytest.raises(OSError, match="No space"):

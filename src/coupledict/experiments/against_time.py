@@ -9,6 +9,7 @@ every run has patches of its own, and claims are decided by the figures of all o
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .methods import (
 from .peers import DICTLEARN, SKLEARN, SPAMS, available_peers
 from .regimes import Regime, TimeSizes
 from .steps import BeginStep
+from .watching import Learner
 
 PEERS = {
     SPAMS: "trainDL: online learning, coded by orthogonal least squares, no limit but the tolerance",
@@ -48,7 +50,14 @@ def count_steps(sizes: TimeSizes) -> int:
     return runs + 2 * len(METHODS) + sizes.repeats + len(PEERS)
 
 
-def against_time(draws: list[Regime], *, sizes: TimeSizes, seed: int, begin: BeginStep) -> dict[str, Any]:
+def against_time(
+    draws: list[Regime],
+    *,
+    sizes: TimeSizes,
+    seed: int,
+    begin: BeginStep,
+    find_peers: Callable[[], tuple[list[Learner], list[str]]] = available_peers,
+) -> dict[str, Any]:
     """Run all methods on each draw of patches, evaluate them, and compare them with K-SVD; return plain numbers."""
     regime = draws[0]
     runs: list[Courses] = []
@@ -84,7 +93,7 @@ def against_time(draws: list[Regime], *, sizes: TimeSizes, seed: int, begin: Beg
         "methods": methods,
         **compared,
         "trials": trials,
-        **run_peers(regime, sizes.peer_seconds, begin),
+        **run_peers(regime, sizes.peer_seconds, begin, find_peers),
     }
 
 
@@ -199,9 +208,11 @@ def _share(course: Course, rival: Course, side: str) -> float | None:
     return nonzeros / level.nonzeros if np.isfinite(nonzeros) else None
 
 
-def run_peers(regime: Regime, seconds: float, begin: BeginStep) -> dict[str, Any]:
+def run_peers(
+    regime: Regime, seconds: float, begin: BeginStep, find_peers: Callable[[], tuple[list[Learner], list[str]]]
+) -> dict[str, Any]:
     """Let other packages learn for some seconds from the same start; evaluate them as our own methods are."""
-    peers, missing = available_peers()
+    peers, missing = find_peers() if seconds else ([], [])
     results = []
     for peer in peers:
         if peer.name not in PEERS:

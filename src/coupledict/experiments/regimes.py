@@ -26,7 +26,7 @@ class TimeSizes:
     n_nonzero_coefs: int = 32
     side: int = 8
     repeats: int = 5
-    peer_seconds: float = 6.0
+    peer_seconds: float = 6.0  # of each other package; 0 leaves them out
     thinning: int = 1
 
 

@@ -26,12 +26,11 @@ from .figures import draw_all, new_figure
 from .machine import machine
 from .paired_atoms import PairSizes, paired_atoms
 from .paired_atoms import count_steps as count_pair_steps
+from .quick import QUICK
 from .regimes import N_REGIMES, TimeSizes, regimes
 from .sources import load_images, load_pairs
 from .steps import BeginStep, Steps
 
-QUICK_PAIRS = PairSizes(n_patches=4_000, n_held_out=1_000, n_components=144, max_iter=15, repeats=3)
-QUICK_TIME = TimeSizes(n_patches=1_000, n_held_out=1_000, n_components=100, repeats=1, peer_seconds=0.3, thinning=8)
 QUICK_NOTE = "This was a quick run on few patches, timed once: it shows that everything works, not how fast it is."
 DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "spams-bin", "dictlearn")
 
@@ -106,7 +105,7 @@ def reproduce(
 
 
 def _sizes(*, quick: bool) -> tuple[PairSizes, TimeSizes]:
-    return (QUICK_PAIRS, QUICK_TIME) if quick else (PairSizes(), TimeSizes())
+    return (QUICK.pairs, QUICK.time) if quick else (PairSizes(), TimeSizes())
 
 
 def run_experiments(
