@@ -73,7 +73,7 @@ def rates_and_ways(rates, ways):
     ways = list(ways)
     often = [(rate, way) for rate in rates if rate in (8000, 11_025, 44_100) for way in ways]
     once = [(rate, ways[number % len(ways)]) for number, rate in enumerate(rates)]
-    return first_and_slow(dict.fromkeys([*often, *once]), product(rates, ways))
+    return first_and_slow([*often, *once], product(rates, ways))
 
 
 @pytest.mark.parametrize(("rate", "way"), rates_and_ways(RATES, WAYS))

@@ -59,7 +59,7 @@ def test_noise_is_measured(name, sigma):
 @pytest.mark.parametrize(
     ("name", "scale"),
     first_and_slow(
-        [("coins", 1), ("camera", 1), *product(PHOTOGRAPHS, (2, 4)), ("chelsea", 3)], product(PHOTOGRAPHS, (1, 2, 3, 4))
+        [("coins", 1), *product(PHOTOGRAPHS, [2]), ("chelsea", 3), ("camera", 4)], product(PHOTOGRAPHS, (1, 2, 3, 4))
     ),
 )
 def test_photographs_without_noise_are_clean(name, scale):
@@ -164,7 +164,7 @@ def test_compressed_texture_is_compressed_and_not_noisy(name):
 
 
 def test_quality_is_found_in_a_part_of_a_picture():
-    cropped = compressed(data.coffee()[:200, :300], 80)[3:, 5:]
+    cropped = compressed(data.coffee()[:140, :180], 80)[3:, 5:]
     assert abs(find(cropped).jpeg_quality - 80) <= 2
     compression = find_compression(cropped.astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32))
     assert (compression.row, compression.column) == (5, 3)
@@ -220,7 +220,7 @@ def test_a_change_is_limited_to_what_rounding_can_do(rng):
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.float32, np.float64])
 def test_number_types_tell_the_same(dtype):
-    part = small("coffee")[:120, :160]
+    part = small("coffee")[:90, :110]
     for picture in (noisy(part, 10), compressed(part, 75), part):
         expected = find(picture)
         given = picture.astype(np.uint16) * np.uint16(257) if dtype == np.uint16 else (picture / 255).astype(dtype)

@@ -218,7 +218,7 @@ CLEAN = ["astronaut", "coffee", "camera", "grass", "gravel", "brick", "text"]
     ),
 )
 def test_clean_pictures_are_enlarged_to_the_same_bits(name, scale):
-    small = imresize(getattr(data, name)(), 1 / scale)
+    small = imresize(getattr(data, name)()[:360, :360], 1 / scale)
     auto, none = (SuperResolution.pretrained(scale, degradation=text).upscale(small) for text in ("auto", "none"))
     np.testing.assert_array_equal(auto, none)
 

@@ -7,6 +7,6 @@ import pytest
 
 def first_and_slow(first, every):
     """Return the arguments of ``parametrize``: the first cases, and all others with the mark slow."""
-    first = [tuple(case) for case in first]
+    first = list(dict.fromkeys(tuple(case) for case in first))
     others = [tuple(case) for case in every if tuple(case) not in first]
     return [*first, *(pytest.param(*case, marks=pytest.mark.slow) for case in others)]
