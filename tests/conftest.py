@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
 import coupledict
+from coupledict.foundation.block_sizes import SIZES
 from support.browsing import browser, open_file  # noqa: F401  (fixtures for all)
 from support.extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  (hooks for all)
 
@@ -52,6 +54,13 @@ def kinds(tmp_path_factory):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def sizes():
+    """Change sizes of blocks until the test ends: ``sizes(block_rows=20)``."""
+    with ExitStack() as changes:
+        yield lambda **numbers: changes.enter_context(SIZES.changed(**numbers))
 
 
 @pytest.fixture

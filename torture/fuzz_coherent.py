@@ -32,11 +32,12 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import coupledict
 from coupledict import sparse_encode
-from coupledict.coding import kernel, passes
+from coupledict.coding import passes
 from coupledict.coding.making import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.kernels.instruction_sets import VARIABLE
 from support import compare
 from support.batch_twins import Group, pursue, stack
@@ -144,17 +145,13 @@ def _draw_rule(rng: Any, X: Any, D: Any, pursuit: str, positive: bool, coupling:
 
 @contextmanager
 def _as_wanted(way: str, level: str) -> Iterator[None]:
-    """Use an instruction set, and the Gram matrix or not."""
-    pays, budget, before = kernel.gram_pays, kernel.GRAM_BUDGET_BYTES, os.environ.get(VARIABLE)
+    """Use an instruction set, and leave room for the Gram matrix or not."""
+    before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = level
-    if way != "as it pays":
-        kernel.gram_pays = lambda recipe, steps: way == "whole Gram matrix"
-    if way == "none of it":
-        kernel.GRAM_BUDGET_BYTES = 0
     try:
-        yield
+        with SIZES.changed(gram_bytes=0 if way == "none of it" else SIZES.gram_bytes):
+            yield
     finally:
-        kernel.gram_pays, kernel.GRAM_BUDGET_BYTES = pays, budget
         del os.environ[VARIABLE]
         if before is not None:
             os.environ[VARIABLE] = before
@@ -165,10 +162,13 @@ def code(problem: Problem) -> tuple[list[Any], bool]:
     rule, Xs, Ds = problem.rule, *([a.astype(problem.dtype) for a in arrays] for arrays in (problem.Xs, problem.Ds))
     with warnings.catch_warnings(record=True) as caught, _as_wanted(problem.way, problem.level):
         warnings.simplefilter("always")
-        if rule.coupling == "support":
-            dtype = np.dtype(problem.dtype)
-            coder = make_coder(Recipe(Ds, np.asarray(problem.weights), dtype, rule, len(Xs[0])), problem.n_jobs)
-            coded = passes.encode(coder, Samples(Xs, dtype), problem.n_jobs)
+        gram = None if problem.way == "as it pays" else problem.way == "whole Gram matrix"
+        if rule.coupling == "support" or gram is not None:
+            samples = Samples(Xs, np.dtype(problem.dtype), missing=problem.incomplete)
+            weights = np.asarray(problem.weights, float)
+            recipe = Recipe(Ds, weights, samples.dtype, rule, len(samples), samples.missing, gram=gram)
+            coder = make_coder(recipe, problem.n_jobs)
+            coded = passes.encode(coder, samples, problem.n_jobs)
             coder.count_shortfall(coded).warn(rule.tol)
             codes = coded.as_csr(coder.n_atoms)
         else:

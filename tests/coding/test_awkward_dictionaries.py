@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
-from coupledict.coding import kernel as coders
 
 DTYPES = [np.float32, np.float64]
 pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])
@@ -29,15 +28,15 @@ def errors(X, D, codes):
 @dtypes
 @pursuits
 @pytest.mark.parametrize("gram", ["stored", "made when needed", "never made"])
-def test_no_error_is_larger_than_its_sample(rng, level, monkeypatch, dtype, pursuit, gram):
+def test_no_error_is_larger_than_its_sample(rng, level, sizes, dtype, pursuit, gram):
     D = slow_waves(24, 20, np.float32).astype(dtype)  # float32 digits: rounding makes them just independent
     X = rng.standard_normal((200 if gram == "stored" else 2, 20)).astype(dtype)
     if gram == "never made":
-        monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", 0)
+        sizes(gram_bytes=0)
     codes = sparse_encode(X, D, n_nonzero_coefs=20, pursuit=pursuit)
     assert np.isfinite(codes.data).all()
-    sizes = np.linalg.norm(X.astype(float), axis=1)
-    assert np.all(errors(X, D, codes) <= sizes * (1 + (1e-4 if dtype == np.float32 else 1e-10)))
+    norms = np.linalg.norm(X.astype(float), axis=1)
+    assert np.all(errors(X, D, codes) <= norms * (1 + (1e-4 if dtype == np.float32 else 1e-10)))
     assert np.all(codes.data != 0)  # atoms that were given back leave no trace
 
 

@@ -10,45 +10,34 @@ from sklearn.linear_model import Lasso
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder
 from coupledict import sparse_encode as encode_any
-from coupledict.coding import kernel
 from coupledict.coding.passes import encode
 from coupledict.coding.samples import Samples
-from coupledict.data import blocks
+from coupledict.foundation.block_sizes import SIZES
 from support.coherent import FAMILIES, SIGNALS, make_atoms, make_signals
 from support.constrained_twins import assert_lasso, duality_gap, fault_of_lasso_code, lasso_code, objective
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
-from support.problems import make_coder, random_dictionary
+from support.problems import encode_with, make_coder, random_dictionary
 
 DTYPES = [np.float32, np.float64]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (20, 70)]
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 signs = pytest.mark.parametrize("positive", [False, True], ids=["both signs", "one sign"])
+grams = pytest.mark.parametrize("gram", [True, False], ids=["gram", "rows"])
 
 
 def sparse_encode(X, D, alpha, positive, **options):
     return encode_any(X, D, pursuit="lasso", alpha=alpha, positive_code=positive, **options)
 
 
-def check(Xs, Ds, alpha, positive, **options):
+def check(Xs, Ds, alpha, positive, *, gram=None, **options):
     """Code the samples, and compare with the oracle."""
-    views, atoms = (Xs, Ds) if len(Xs) > 1 else (Xs[0], Ds[0])
-    codes = sparse_encode(views, atoms, alpha, positive, **options)
+    codes = encode_with(gram, Xs, Ds, pursuit="lasso", alpha=alpha, positive_code=positive, **options)
     assert codes.dtype == np.result_type(*Xs, *Ds)
     assert np.all(codes.data != 0)
     assert_lasso(Xs, Ds, codes, alpha, positive=positive, weights=options.get("view_weights"))
     return codes
-
-
-@pytest.fixture
-def gram(request, monkeypatch):
-    """The Gram matrix, or rows of it on demand."""
-    monkeypatch.setattr(kernel, "gram_pays", lambda recipe, steps: request.param == "gram")
-    return request.param
-
-
-grams = pytest.mark.parametrize("gram", ["gram", "rows"], indirect=True)
 
 
 @dtypes
@@ -59,7 +48,7 @@ def test_equals_the_oracle(level, dtype, positive, gram, n_components, n_feature
     X = rng.standard_normal((8, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     for alpha in (0.03, 0.5, 3.0):
-        check([X], [D], alpha, positive)
+        check([X], [D], alpha, positive, gram=gram)
 
 
 @dtypes
@@ -113,7 +102,7 @@ def test_missing_entries(level, dtype, positive, gram, rng):
     Xs[0][20, 2] = 1.5  # and one entry
     for alpha in (0.5, 0.01):
         with pytest.warns(UserWarning, match="no known entry"):
-            codes = check(Xs, Ds, alpha, positive, view_weights=[1, 2], missing="nan").toarray()
+            codes = check(Xs, Ds, alpha, positive, gram=gram, view_weights=[1, 2], missing="nan").toarray()
         assert np.count_nonzero(codes[20]) == 1
 
 
@@ -122,7 +111,7 @@ def test_missing_entries(level, dtype, positive, gram, rng):
 
 @dtypes
 @signs
-def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, monkeypatch):
+def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, sizes):
     X = rng.standard_normal((150, 24)).astype(dtype)
     D = random_dictionary(rng, 200, 24).astype(dtype)
     D[60:64] = D[:4] + 1e-3 * rng.standard_normal((4, 24)).astype(dtype)  # some samples are doubtful
@@ -136,21 +125,20 @@ def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, monkeypatc
     coder = make_coder([D], [1], dtype, pursuit="lasso", alpha=alpha, positive=positive, n_samples=150)
     cut = encode(coder, Samples([X], np.dtype(dtype)), 2, chunk_size=7).as_csr(200)[0]
     np.testing.assert_array_equal(cut.toarray(), whole)
-    monkeypatch.setattr(kernel, "GRAM_BUDGET_BYTES", 0)
+    sizes(gram_bytes=0)
     np.testing.assert_array_equal(sparse_encode(X, D, alpha, positive).toarray(), whole)
 
 
 @dtypes
 @signs
 @pytest.mark.parametrize("share", [0.0, 0.3])
-def test_room_does_not_show(level, dtype, positive, share, rng, monkeypatch):
+def test_room_does_not_show(level, dtype, positive, share, rng):
     D = random_dictionary(rng, 60, 24).astype(dtype)
     D[50:] = D[:10] + 1e-4 * rng.standard_normal((10, 24)).astype(dtype)
     (X,) = knock_out(rng, [rng.standard_normal((40, 24)).astype(dtype)], share)
     for alpha in (0.05, 0.8):
         usual = sparse_encode(X, D, alpha, positive, missing="nan").toarray()
-        with monkeypatch.context() as patch:
-            patch.setattr(kernel, "FIRST_ROOM", 2)
+        with SIZES.changed(lasso_room=2):
             small = sparse_encode(X, D, alpha, positive, missing="nan").toarray()
         np.testing.assert_array_equal(small, usual)
         assert np.count_nonzero(small, axis=1).max() > 4
@@ -322,10 +310,9 @@ def test_other_estimators(positive, rng):
 
 
 @signs
-def test_wherever_the_samples_are(positive, rng, tmp_path, monkeypatch):
+def test_wherever_the_samples_are(positive, rng, tmp_path, sizes):
     """Chunks and files learn the same, and what samples in memory learn up to rounding; codes are the same."""
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 70)
+    sizes(large_bytes=0, block_rows=70)
     Xs = planted_views(rng)[0]
     for v, X in enumerate(Xs):
         np.save(tmp_path / f"{v}.npy", X)

@@ -39,8 +39,8 @@ def test_gaps_of_codes_are_rounding_errors(problem, positive):
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_gaps_bound_what_worse_codes_lose(problem, positive, rng, monkeypatch):
-    monkeypatch.setattr("coupledict.coding.gap.NUMBERS_AT_ONCE", 200)  # several blocks of samples
+def test_gaps_bound_what_worse_codes_lose(problem, positive, rng, sizes):
+    sizes(gap_numbers=200)  # several blocks of samples
     Xs, Ds, weights = problem
     best = sparse_encode(
         Xs, Ds, pursuit="lasso", alpha=0.7, positive_code=positive, missing="nan", view_weights=weights

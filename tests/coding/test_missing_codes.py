@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import orthogonal_mp
 
 from coupledict import sparse_encode
-from coupledict.coding import incomplete, kernel, passes
+from coupledict.coding import incomplete, passes
 from coupledict.coding.making import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
@@ -18,13 +18,13 @@ from coupledict.kernels import _native
 from support import twins
 from support.compare import Problem
 from support.masked_twins import assert_masked_codes_match, cut_problems, encode_cut, knock_out
-from support.problems import random_dictionary, smooth_patches
+from support.problems import encode_with, random_dictionary, smooth_patches
 
 DTYPES = [np.float32, np.float64]
 PURSUITS = ["omp", "ols"]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (40, 150)]
-METHODS = ["gram", "gram rows", "gram free"]
+GRAMS = ["gram", "gram rows", "gram free"]
 
 KNOWN: dict = {}
 
@@ -38,11 +38,10 @@ def twin(problem: Problem):
     return KNOWN[key].copy()
 
 
-def check_against_twin(Xs, Ds, *, max_ties=0.05, **arguments):
-    views, atoms = (Xs, Ds) if len(Xs) > 1 else (Xs[0], Ds[0])
+def check_against_twin(Xs, Ds, *, gram=None, max_ties=0.05, **arguments):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*no known entry")
-        codes = sparse_encode(views, atoms, missing="nan", **arguments)
+        codes = encode_with(gram, Xs, Ds, missing="nan", **arguments)
     assert codes.dtype == np.result_type(*Xs, *Ds)
     arguments.pop("n_jobs", None)
     problems = cut_problems(Xs, Ds, **arguments)
@@ -51,37 +50,36 @@ def check_against_twin(Xs, Ds, *, max_ties=0.05, **arguments):
 
 
 @pytest.fixture
-def method(request, monkeypatch):
-    """The Gram matrix, rows of it on demand, or the kernel that makes none."""
-    monkeypatch.setattr(kernel, "gram_pays", lambda recipe, steps: request.param == "gram")
+def gram(request, sizes):
+    """Whether there is a Gram matrix; if not, rows of it are made on demand, or the kernel is one that needs none."""
     if request.param == "gram free":
-        monkeypatch.setattr(kernel, "GRAM_BUDGET_BYTES", 0)
-    return request.param
+        sizes(gram_bytes=0)
+    return request.param == "gram"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("method", METHODS, indirect=True)
+@pytest.mark.parametrize("gram", GRAMS, indirect=True)
 @pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin(level, dtype, pursuit, method, n_components, n_features, rng):
+def test_equals_twin(level, dtype, pursuit, gram, n_components, n_features, rng):
     """With many missing the kernel adds up what is known, with few it subtracts what is missing."""
     X = rng.standard_normal((24, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     few, many = knock_out(rng, [X[:12]], 0.15), knock_out(rng, [X[12:]], 0.7)
     X = np.vstack([*few, *many])
     for limit in (1, 9):
-        check_against_twin([X], [D], n_nonzero_coefs=limit, pursuit=pursuit)
+        check_against_twin([X], [D], gram=gram, n_nonzero_coefs=limit, pursuit=pursuit)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("method", METHODS, indirect=True)
+@pytest.mark.parametrize("gram", GRAMS, indirect=True)
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, method, n_jobs, rng):
+def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, gram, n_jobs, rng):
     (X,) = knock_out(rng, [smooth_patches(rng, 40).astype(dtype)], 0.3)
     D = random_dictionary(rng, 128, 64).astype(dtype)
     tol = 0.02 * float(np.mean(np.nansum(X**2, axis=1)))
-    codes = check_against_twin([X], [D], tol=tol, pursuit=pursuit, n_jobs=n_jobs)
+    codes = check_against_twin([X], [D], gram=gram, tol=tol, pursuit=pursuit, n_jobs=n_jobs)
     errors = np.nansum((X.astype(float) - codes.toarray().astype(float) @ D.astype(float)) ** 2, axis=1)
     assert np.all(errors <= tol * (1 + 1e-5))
     assert len(set(np.diff(codes.indptr))) > 3, "the tolerance should ask for different numbers of atoms"
@@ -89,14 +87,14 @@ def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, method, n_jobs, 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_equals_twin_for_weighted_views(level, dtype, pursuit, method, rng):
+@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+def test_equals_twin_for_weighted_views(level, dtype, pursuit, gram, rng):
     Xs = [rng.standard_normal((30, p)).astype(dtype) for p in (5, 11, 3)]
     Ds = [random_dictionary(rng, 50, p).astype(dtype) for p in (5, 11, 3)]
     Xs = knock_out(rng, Xs, 0.2, absent=0.3)
     for weights in (None, [1.0, 0.3, 7.0], [1e-3, 2.0, 5e2]):
-        check_against_twin(Xs, Ds, n_nonzero_coefs=4, pursuit=pursuit, view_weights=weights)
-        check_against_twin(Xs, Ds, n_nonzero_coefs=10, tol=2.0, pursuit=pursuit, view_weights=weights)
+        check_against_twin(Xs, Ds, gram=gram, n_nonzero_coefs=4, pursuit=pursuit, view_weights=weights)
+        check_against_twin(Xs, Ds, gram=gram, n_nonzero_coefs=10, tol=2.0, pursuit=pursuit, view_weights=weights)
 
 
 def test_the_comparison_refuses_other_codes(rng):
@@ -203,9 +201,8 @@ def test_more_views_than_there_are_sets_of_them(rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
 @pytest.mark.parametrize("budget", [0, 1 << 30])
-def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, rng, monkeypatch):
-    for module in (kernel, incomplete):
-        monkeypatch.setattr(module, "GRAM_BUDGET_BYTES", budget)
+def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, rng, sizes):
+    sizes(gram_bytes=budget)
     Xs = [smooth_patches(rng, 300).astype(dtype), rng.standard_normal((300, 10)).astype(dtype)]
     Ds = [random_dictionary(rng, 60, X.shape[1]).astype(dtype) for X in Xs]
     holes = knock_out(rng, Xs, 0.2, absent=0.3)
@@ -254,18 +251,19 @@ def test_nothing_known_is_a_zero_code_with_a_warning(level, dtype, pursuit, rng)
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_no_more_atoms_than_known_entries(level, dtype, pursuit, method, rng):
+@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+def test_no_more_atoms_than_known_entries(level, dtype, pursuit, gram, rng):
     X = rng.standard_normal((40, 10)).astype(dtype)
     X[np.arange(10) >= np.arange(40)[:, None] % 10 + 1] = np.nan
-    codes = check_against_twin([X], [random_dictionary(rng, 25, 10).astype(dtype)], n_nonzero_coefs=6, pursuit=pursuit)
+    D = random_dictionary(rng, 25, 10).astype(dtype)
+    codes = check_against_twin([X], [D], gram=gram, n_nonzero_coefs=6, pursuit=pursuit)
     np.testing.assert_array_equal(np.diff(codes.indptr), np.minimum(6, np.arange(40) % 10 + 1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("method", METHODS, indirect=True)
-def test_atoms_that_vanish_or_agree_over_the_known_entries(level, dtype, pursuit, method, rng):
+@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+def test_atoms_that_vanish_or_agree_over_the_known_entries(level, dtype, pursuit, gram, rng):
     base = rng.standard_normal((12, 10))
     hidden = np.zeros((6, 10))
     hidden[:, 7:] = rng.standard_normal((6, 3))  # nothing of these is known
@@ -276,7 +274,7 @@ def test_atoms_that_vanish_or_agree_over_the_known_entries(level, dtype, pursuit
     X[:, 7:] = np.nan
     X[20:, :2] = np.nan
     for limit in (2, 7):
-        codes = check_against_twin([X], [D], max_ties=1.0, n_nonzero_coefs=limit, pursuit=pursuit)
+        codes = check_against_twin([X], [D], gram=gram, max_ties=1.0, n_nonzero_coefs=limit, pursuit=pursuit)
         assert np.isfinite(codes.data).all()
         assert np.all((codes.indices >= 6) & (codes.indices < 24)), "an atom that vanishes was chosen"
         counts = np.zeros((40, 6))

@@ -8,7 +8,6 @@ from scipy.optimize import nnls
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder
 from coupledict import sparse_encode as encode_any
-from coupledict.coding import kernel
 from coupledict.coding.passes import encode
 from coupledict.coding.samples import Samples
 from support import twins
@@ -22,13 +21,14 @@ from support.constrained_twins import (
 )
 from support.learners import make, planted_views
 from support.masked_twins import cut_problems, knock_out
-from support.problems import make_coder, random_dictionary
+from support.problems import encode_with, make_coder, random_dictionary
 
 DTYPES = [np.float32, np.float64]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (20, 70)]
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])
+grams = pytest.mark.parametrize("gram", [True, False], ids=["gram", "rows"])
 KNOWN: dict = {}
 
 
@@ -45,24 +45,13 @@ def twin(problem):
     return KNOWN[key]
 
 
-def check_against_twin(Xs, dictionaries, *, max_ties=0.05, **arguments):
-    views, atoms = (Xs, dictionaries) if len(Xs) > 1 else (Xs[0], dictionaries[0])
-    codes = sparse_encode(views, atoms, **arguments)
+def check_against_twin(Xs, dictionaries, *, gram=None, max_ties=0.05, **arguments):
+    codes = encode_with(gram, Xs, dictionaries, positive_code=True, **arguments)
     assert codes.dtype == np.result_type(*Xs, *dictionaries)
     assert np.all(codes.data > 0)
     problem = Problem.of(Xs, dictionaries, **arguments)
     assert_positive_codes_match(problem, codes, twin(problem), max_ties=max_ties)
     return codes
-
-
-@pytest.fixture
-def gram(request, monkeypatch):
-    """The Gram matrix, or rows of it on demand."""
-    monkeypatch.setattr(kernel, "gram_pays", lambda recipe, steps: request.param == "gram")
-    return request.param
-
-
-grams = pytest.mark.parametrize("gram", ["gram", "rows"], indirect=True)
 
 
 @dtypes
@@ -73,7 +62,7 @@ def test_equals_twin(level, dtype, pursuit, gram, n_components, n_features, rng)
     X = rng.standard_normal((20, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     for limit in (1, 3, 12):
-        check_against_twin([X], [D], n_nonzero_coefs=limit, pursuit=pursuit, max_ties=0.1)
+        check_against_twin([X], [D], gram=gram, n_nonzero_coefs=limit, pursuit=pursuit, max_ties=0.1)
 
 
 @dtypes
@@ -132,11 +121,12 @@ def test_missing_entries(level, dtype, pursuit, gram, rng):
     for X in Xs:
         X[3], X[20] = np.nan, np.nan  # nothing known
     Xs[0][20, 2] = 1.5
+    options = {"n_nonzero_coefs": 5, "pursuit": pursuit, "view_weights": [1, 2]}
     with pytest.warns(UserWarning, match="no known entry"):
-        codes = sparse_encode(Xs, Ds, n_nonzero_coefs=5, pursuit=pursuit, view_weights=[1, 2], missing="nan").toarray()
+        codes = encode_with(gram, Xs, Ds, missing="nan", positive_code=True, **options).toarray()
     assert not codes[3].any()
     assert np.count_nonzero(codes[20]) == 1
-    problems = cut_problems(Xs, Ds, n_nonzero_coefs=5, pursuit=pursuit, view_weights=[1, 2])
+    problems = cut_problems(Xs, Ds, **options)
     others = 0
     for code, problem in zip(codes.astype(float), problems, strict=True):
         if not problem.signals.size:

@@ -263,9 +263,9 @@ def layouts(X, tmp_path):
 
 
 @pytest.mark.parametrize("gram", [True, False])
-def test_memory_layouts(X, D, tmp_path, gram, monkeypatch):
+def test_memory_layouts(X, D, tmp_path, gram, sizes):
     if not gram:
-        monkeypatch.setattr("coupledict.coding.kernel.GRAM_BUDGET_BYTES", 0)
+        sizes(gram_bytes=0)
     expected = sparse_encode(X, D, n_nonzero_coefs=4).toarray()
     for name, laid_out in layouts(X, tmp_path):
         before = np.array(laid_out)

@@ -13,7 +13,6 @@ import pytest
 import zarr
 
 from coupledict import DictionaryLearning
-from coupledict.data import blocks
 from support.learners import make, planted_views
 from support.programs import run_python
 from support.waiting import wait_for_threads
@@ -23,8 +22,8 @@ N_CHUNKS = 8
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", ROWS)
+def small_blocks(sizes):
+    sizes(block_rows=ROWS)
 
 
 def n_threads_now():
@@ -361,9 +360,9 @@ TRUNCATED = """
     import os, sys
     import numpy as np
     from coupledict import DictionaryLearning
-    from coupledict.data import blocks
+    from coupledict.foundation.block_sizes import SIZES
 
-    blocks.BLOCK_ROWS, blocks.LARGE_BYTES = 1000, 0
+    SIZES.block_rows, SIZES.large_bytes = 1000, 0
     X = np.load(sys.argv[1], mmap_mode="r")
     learner = DictionaryLearning(8, n_nonzero_coefs=1, max_iter=2, random_state=0).fit(X)
     os.truncate(sys.argv[1], 3 * os.path.getsize(sys.argv[1]) // 4)

@@ -17,6 +17,7 @@ import zarr
 
 from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
 from coupledict.data import blocks
+from coupledict.foundation.block_sizes import SIZES
 from support.learners import assert_same_model, make, planted_views, without_times
 from support.programs import run, run_python
 
@@ -25,10 +26,10 @@ KINDS = ["zarr", "hdf5", "memmap", "list", "sequence", "callable"]
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
+def small_blocks():
     """Blocks of 50 rows, and every memory map is large."""
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", ROWS)
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+    with SIZES.changed(block_rows=ROWS, large_bytes=0):
+        yield
 
 
 class Numbered:
@@ -140,13 +141,13 @@ def test_chunks_as_the_storage_has_them(tmp_path):
         assert blocks.ArrayBlocks([file.create_dataset("X", data=np.zeros((60, 2)))], ["X"]).sizes == [50, 10]
 
 
-def test_wide_samples_make_small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 8 * 100 * 10)
+def test_wide_samples_make_small_blocks(sizes):
+    sizes(block_bytes=8 * 100 * 10)
     assert blocks.ArrayBlocks([np.zeros((35, 100))], ["X"]).sizes == [10, 10, 10, 5]
 
 
-def test_small_maps_are_arrays_in_memory(rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 64 << 20)
+def test_small_maps_are_arrays_in_memory(rng, tmp_path, sizes):
+    sizes(large_bytes=64 << 20)
     views, _ = planted_views(rng)
     maps = [stored(view, "memmap", tmp_path / str(v)) for v, view in enumerate(views)]
     assert_same_model(make(update="sequential").fit(views), make(update="sequential").fit(maps))

@@ -247,9 +247,9 @@ def test_what_is_added_up_stays_as_it_is():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("groups_per_thread", [0.1, 100])
-def test_tasks_of_many_blocks_give_the_same_bits(client, Xs, monkeypatch, groups_per_thread):
-    monkeypatch.setattr(_graph, "GROUPS_PER_THREAD", groups_per_thread)
+@pytest.mark.parametrize("groups_per_thread", [0, 100])
+def test_tasks_of_many_blocks_give_the_same_bits(client, Xs, sizes, groups_per_thread):
+    sizes(groups_per_thread=groups_per_thread)
     assert_same_model(*fit_both(Xs))
 
 

@@ -122,7 +122,6 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now, self.step = 1000.0, 0.0
         monkeypatch.setattr(distributed._run, "time", self)
-        monkeypatch.setattr(distributed._run, "POLL_SECONDS", 0.02)
 
     def monotonic(self):
         self.now += self.step
@@ -142,7 +141,7 @@ def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, mo
     killing = When(reads, 5 * CHUNKS, kill_all)
     learner = plain(Xs)
     with (
-        dask.config.set({"coupledict.timeout": "6s"}),
+        dask.config.set({"coupledict.timeout": "6s", "coupledict.poll": "20ms"}),
         pytest.raises(ClusterTimeoutError, match=r"for 6 seconds.*it has no workers.*resume=path") as caught,
     ):
         learner.fit(watched(Xs, reads, 5 * CHUNKS), checkpoint=tmp_path / "checkpoint")
@@ -160,17 +159,20 @@ def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, mo
 @pytest.mark.parametrize("told", [True, False])
 def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, told):
     """A chunk takes 2 seconds, an iteration 40; it would be given up if nobody told of the chunks."""
-    clock, hear, heard = Clock(monkeypatch), distributed._run._note_finished, []
+    clock, subscribe, heard = Clock(monkeypatch), client.subscribe_topic, []
 
-    def hear_and_wait(event):
-        if told:
-            hear(event)
-        heard.append(event)
-        clock.now += 2
+    def hear_and_wait(topic, hear):
+        def heard_one(event):
+            if told:
+                hear(event)
+            heard.append(event)
+            clock.now += 2
 
-    monkeypatch.setattr(distributed._run, "_note_finished", hear_and_wait)
+        subscribe(topic, heard_one)
+
+    monkeypatch.setattr(client, "subscribe_topic", hear_and_wait)
     given_up = contextlib.nullcontext() if told else pytest.raises(ClusterTimeoutError, match="stuck or busy")
-    with dask.config.set({"coupledict.timeout": 3}), given_up:
+    with dask.config.set({"coupledict.timeout": 3, "coupledict.poll": "20ms"}), given_up:
         plain(Xs, max_iter=3).fit(as_dask(Xs, ROWS))
     assert len(heard) >= (CHUNKS if told else 2)
 
@@ -218,7 +220,7 @@ def test_a_lost_scheduler_is_a_clear_error_and_a_checkpoint_to_go_on_from(client
         )
     assert done.returncode == 0, done.stderr
     seconds, _, message = done.stdout.partition(" ")
-    assert float(seconds) < distributed._run.TIMEOUT_SECONDS / 3  # it is noticed, not waited for
+    assert float(seconds) < distributed._run.seconds_of("coupledict.timeout") / 3  # it is noticed, not waited for
     assert message.startswith(f"The connection to the Dask scheduler at {lost.address} was lost")
     assert "The samples are untouched" in message
     assert len(coupledict.load(tmp_path / "checkpoint").history_) == 2
@@ -227,13 +229,12 @@ def test_a_lost_scheduler_is_a_clear_error_and_a_checkpoint_to_go_on_from(client
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_does_not_answer_is_given_up(client, cluster, Xs, monkeypatch):
-    monkeypatch.setattr(distributed._run, "ANSWER_SECONDS", 0.2)
+def test_a_scheduler_that_does_not_answer_is_given_up(client, cluster, Xs):
     data = distributed.DaskData(as_dask(Xs, ROWS), ["a", "b"])
     cluster.scheduler.send_signal(signal.SIGSTOP)
     try:
         with (
-            dask.config.set({"coupledict.timeout": "1s"}),
+            dask.config.set({"coupledict.timeout": "1s", "coupledict.answer": "200ms"}),
             pytest.raises(ClusterTimeoutError, match="its scheduler does not answer"),
         ):
             data.mean_energies(1)

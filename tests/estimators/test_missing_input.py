@@ -18,7 +18,6 @@ from coupledict import (
     SparseCoder,
     sparse_encode,
 )
-from coupledict.data import blocks
 from coupledict.views import Views
 from support.learners import assert_same_model, make
 from support.masked_twins import knock_out
@@ -317,8 +316,8 @@ def test_float16_and_memory_maps(damaged, Ds, tmp_path):
     )
 
 
-def test_chunks_mark_entries_like_whole_arrays(damaged, monkeypatch, tmp_path):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 20)
+def test_chunks_mark_entries_like_whole_arrays(damaged, sizes, tmp_path):
+    sizes(block_rows=20)
     plain = [[view[i : i + 20] for view in damaged] for i in (0, 20, 40)]
     expected = make(missing="nan").fit(plain)
     marked = [[masked(view) for view in chunk] for chunk in plain]
@@ -338,8 +337,8 @@ def test_chunks_mark_entries_like_whole_arrays(damaged, monkeypatch, tmp_path):
     assert_same_model(make().fit([stored, masked(damaged[1])]), whole)
 
 
-def test_chunks_refuse_nan_that_is_not_marked(damaged, monkeypatch, tmp_path):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 20)
+def test_chunks_refuse_nan_that_is_not_marked(damaged, sizes, tmp_path):
+    sizes(block_rows=20)
     views = [np.nan_to_num(view) for view in damaged]
     views[0][27, 2] = np.nan
     marked = [views[0], masked(damaged[1])]

@@ -12,7 +12,6 @@ import pytest
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
 from coupledict.files.models import read_model, write_model
-from coupledict.learning import engine
 from support.learners import without_times
 
 WIDTHS = (8, 10)
@@ -87,9 +86,9 @@ def assert_same(one, other):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["coupled", "online", "single"])
-def test_memory_does_not_grow(rng, kind, monkeypatch):
+def test_memory_does_not_grow(rng, kind, sizes):
     """After a warm-up, a thousand batches leave nothing behind, and the history is bounded."""
-    monkeypatch.setattr(engine, "STREAM_RECORDS", 50)
+    sizes(stream_records=50)
     batches = [draw(rng, planted(rng), 5) for _ in range(10)]
     learner = fresh(kind)
     for _ in range(12):
@@ -127,7 +126,6 @@ def test_a_batch_frees_what_the_one_before_has_left(batches, kind):
 
 
 def test_the_history_keeps_the_last_batches(rng):
-    assert engine.STREAM_RECORDS == 1000
     batches = [draw(rng, planted(rng), 2) for _ in range(4)]
     learner = fresh("online")
     for i in range(1005):
@@ -209,8 +207,8 @@ def test_saved_again_and_again(batches, path):
     assert_same(learn(fresh("coupled"), batches), learner)
 
 
-def test_the_count_of_batches_outlives_the_history(rng, path, monkeypatch):
-    monkeypatch.setattr(engine, "STREAM_RECORDS", 3)
+def test_the_count_of_batches_outlives_the_history(rng, path, sizes):
+    sizes(stream_records=3)
     batches = [draw(rng, planted(rng), 20) for _ in range(7)]
     learner = learn(fresh("online"), batches[:5])
     learner.save(path)

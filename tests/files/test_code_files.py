@@ -18,7 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coupledict
 from coupledict import DictionaryLearning, open_codes
-from coupledict.data import blocks
 from coupledict.files import codes as code_files
 from coupledict.files.codes import code_writer
 from support.learners import make, planted_views
@@ -143,9 +142,9 @@ def test_parts_with_any_kind_of_index(tmp_path, rng, name, index):
 
 
 @both_formats
-def test_many_nonzeros_in_small_pieces(tmp_path, rng, name, monkeypatch):
+def test_many_nonzeros_in_small_pieces(tmp_path, rng, name, sizes):
     """Parts that begin and end within the chunks of a Zarr array."""
-    monkeypatch.setattr(code_files, "ZARR_CHUNK", 7)
+    sizes(zarr_chunk=7)
     parts = [csr_array(random_array((n, 30), density=0.3, random_state=rng, format="csr")) for n in (5, 1, 0, 8, 20)]
     with code_writer(tmp_path / name, 30, np.float64) as writer:
         for part in parts:
@@ -405,8 +404,8 @@ def test_a_full_disk(tmp_path):
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_the_samples_are_not_touched(tmp_path, learner, views, monkeypatch):
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+def test_the_samples_are_not_touched(tmp_path, learner, views, sizes):
+    sizes(large_bytes=0)
     for v, view in enumerate(views):
         np.save(tmp_path / f"{v}.npy", view)
     before = [hashlib.sha256((tmp_path / f"{v}.npy").read_bytes()).digest() for v in (0, 1)]

@@ -17,8 +17,7 @@ from _models import forge
 
 import coupledict
 from coupledict import ModelFileError
-from coupledict.files import models
-from coupledict.files.models import read_model, write_model
+from coupledict.files.models import FREE_COST, read_model, write_model
 from support.programs import run_python
 
 
@@ -157,19 +156,21 @@ def test_memory_is_bounded_by_the_size_of_the_file(tmp_path):
     for file, (outcome, grown) in json.loads(done.stdout).items():
         size = os.path.getsize(file)
         assert any(word in outcome for word in expected[file].split("|")), (file, outcome)
-        assert grown <= 8 * size + models.FREE_COST, (file, grown, size)
+        assert grown <= 8 * size + FREE_COST, (file, grown, size)
         if file.endswith("a large model"):
             assert grown <= 2.5 * size + (8 << 20), (grown, size)
         os.remove(file)
 
 
-def test_headers_are_as_long_as_they_may_be(path, monkeypatch):
+def test_headers_are_as_long_as_they_may_be(path):
     """What is written can be read, up to the longest header; what is longer is written by nobody."""
-    monkeypatch.setattr(models, "LONGEST_HEADER", 1 << 16)
-    write_model(path, {}, {"a": "x" * (models.LONGEST_HEADER - 1000)})
-    assert len(read_model(path)[1]["a"]) == models.LONGEST_HEADER - 1000
+    longest = 1 << 16
+    write_model(path, {}, {"a": "x" * (longest - 1000)}, longest_header=longest)
+    assert len(read_model(path, longest_header=longest)[1]["a"]) == longest - 1000
+    with pytest.raises(ModelFileError, match=f"it has a header of .* bytes, more than {longest - 1000}"):
+        read_model(path, longest_header=longest - 1000)
     with pytest.raises(ValueError, match="Expected fewer tensors and less metadata, got a header of"):
-        write_model(path, {}, {"b": "x" * models.LONGEST_HEADER})
+        write_model(path, {}, {"b": "x" * longest}, longest_header=longest)
     assert "a" in read_model(path)[1]
 
 

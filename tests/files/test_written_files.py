@@ -185,14 +185,15 @@ def test_commands_refuse_a_pipe_before_they_begin(ordered, monkeypatch):
 
 def made_meanwhile(target, monkeypatch):
     """Let somebody else make a file at the last moment."""
-    put = whole.put_in_place
+    name = "rename" if os.name == "nt" else "link"
+    take = getattr(os, name)
 
-    def late(temporary, place, **how):
+    def late(temporary, place):
         if place == target and not target.exists():
             target.write_bytes(b"of somebody else")
-        put(temporary, place, **how)
+        take(temporary, place)
 
-    monkeypatch.setattr(whole, "put_in_place", late)
+    monkeypatch.setattr(os, name, late)
 
 
 def test_a_name_that_was_taken_meanwhile_is_kept(ordered, monkeypatch):
@@ -255,16 +256,15 @@ def test_without_links_a_failed_rename_leaves_the_name_free(tmp_path, monkeypatc
 @pytest.mark.parametrize("name", ["codes", "codes.zarr"])
 def test_codes_do_not_replace_what_was_made_meanwhile(files, monkeypatch, name):
     monkeypatch.chdir(files)
-    from coupledict.files import codes
-
-    rename = codes._rename_folder
+    rename = os.rename
 
     def late(temporary, target):
-        target.mkdir()
-        (target / "precious").write_text("of somebody else")
+        if target.name == name:
+            target.mkdir()
+            (target / "precious").write_text("of somebody else")
         rename(temporary, target)
 
-    monkeypatch.setattr(codes, "_rename_folder", late)
+    monkeypatch.setattr(os, "rename", late)
     refused(call("encode", "model", "x.npy", "y.npy", "-o", name), code=3)
     assert os.listdir(name) == ["precious"]
     assert not [file for file in os.listdir() if file.startswith(".coupledict-")]

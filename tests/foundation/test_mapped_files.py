@@ -24,7 +24,7 @@ from coupledict import (
     CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder, lasso_gaps, sparse_encode
 )
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.data import blocks
+from coupledict.foundation.block_sizes import SIZES
 from coupledict.matching import CrossModalMatcher
 from coupledict.views import EachView
 from sklearn.preprocessing import StandardScaler
@@ -212,7 +212,7 @@ for size, group in (("small", cases), ("large", large)):
         if child == 0:
             os.close(reader)
             said = "nothing was raised"
-            blocks.LARGE_BYTES = 0 if size == "large" else blocks.LARGE_BYTES
+            SIZES.large_bytes = 0 if size == "large" else SIZES.large_bytes
             paths = []
             try:
                 warnings.simplefilter("ignore")
@@ -289,11 +289,10 @@ LAYOUTS = {
 @pytest.mark.parametrize(
     ("order", "dtype", "mode"), [("C", "<f8", "r"), ("F", ">f4", "r"), ("C", "<i2", "c"), ("F", "?", "r+")]
 )
-def test_copies_are_equal(rng, tmp_path, monkeypatch, layout, order, dtype, mode, by_system):
+def test_copies_are_equal(rng, tmp_path, monkeypatch, sizes, layout, order, dtype, mode, by_system):
     if not by_system:
         monkeypatch.setattr(mapped, "_copy_memory", None)
-    monkeypatch.setattr(mapped, "BYTES_PER_CALL", 1000)
-    monkeypatch.setattr(mapped, "RUNS_PER_CALL", 7)
+    sizes(copy_bytes=1000, copy_runs=7)
     array = (100 * rng.standard_normal((900, 12))).astype(dtype, order=order)
     given = LAYOUTS[layout](mapped_array(tmp_path / "X.npy", array, mode))
     copied = in_memory(given)

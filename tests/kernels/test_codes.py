@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from coupledict import sparse_encode
-from coupledict.coding import kernel as coders
 from coupledict.coding import passes
 from coupledict.coding.samples import Samples
 from support import twins
@@ -81,8 +80,8 @@ def test_equals_twin_for_weighted_views(level, dtype, pursuit, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
 @pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin_without_gram(level, dtype, pursuit, n_components, n_features, rng, monkeypatch):
-    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", 0)
+def test_equals_twin_without_gram(level, dtype, pursuit, n_components, n_features, rng, sizes):
+    sizes(gram_bytes=0)
     X = rng.standard_normal((60, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     check_against_twin([X], [D], n_nonzero_coefs=6, pursuit=pursuit)
@@ -124,9 +123,9 @@ def test_the_gram_matrix_is_made_where_it_pays(n_components, n_features, limit, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("gram_budget", [0, 1 << 30])
-def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_budget, rng, monkeypatch):
-    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", gram_budget)
+@pytest.mark.parametrize("gram_bytes", [0, 1 << 30])
+def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_bytes, rng, sizes):
+    sizes(gram_bytes=gram_bytes)
     X = smooth_patches(rng, 500).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
@@ -151,10 +150,10 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram_budget", [0, 1 << 30])
-def test_awkward_dictionaries(level, dtype, pursuit, gram_budget, rng, monkeypatch):
+@pytest.mark.parametrize("gram_bytes", [0, 1 << 30])
+def test_awkward_dictionaries(level, dtype, pursuit, gram_bytes, rng, sizes):
     """Duplicates, near-duplicates, zero atoms and linear dependence: no atom twice, no NaN, still greedy."""
-    monkeypatch.setattr(coders, "GRAM_BUDGET_BYTES", gram_budget)
+    sizes(gram_bytes=gram_bytes)
     X = rng.standard_normal((50, 10)).astype(dtype)
     base = random_dictionary(rng, 12, 10)
     near = base[:4] + 1e-9 * rng.standard_normal((4, 10))

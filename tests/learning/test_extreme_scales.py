@@ -6,10 +6,6 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, load
-from coupledict.data import blocks
-from coupledict.data.blocked import Blocked
-from coupledict.data.memory import InMemory
-from coupledict.parallel.jobs import Threads
 from support.learners import UPDATES, make, planted_views
 
 EXPONENTS = [(np.float32, -100), (np.float32, 90), (np.float32, 122), (np.float64, -950), (np.float64, 500),
@@ -110,20 +106,6 @@ def test_starting_atoms_of_any_size(Xs):
         assert all(np.isfinite(D).all() for D in learner.components_)
 
 
-def test_ordinary_samples_are_left_as_they_are(Xs):
-    data = InMemory(Xs)
-    assert data.find_scale(Threads()) == 1
-    assert data.scaled(1.0) is data
-    assert InMemory([np.zeros((3, 2))]).find_scale(Threads()) == 1
-    assert InMemory([np.zeros((0, 2))]).find_scale(Threads()) == 1
-    assert InMemory([np.array([[np.nan, np.inf]])]).find_scale(Threads()) == 1  # refused later, with a better sentence
-    assert InMemory([np.array([[np.nan, np.nan]])]).find_scale(Threads()) == 1
-    assert InMemory([np.array([[np.nan, 1e300]])]).find_scale(Threads()) == InMemory([np.array([[1e300]])]).find_scale(
-        Threads()
-    )
-    assert InMemory([np.array([[2**62]])]).find_scale(Threads()) == 1
-
-
 def test_sums_that_overflow_are_refused_and_change_nothing(Xs):
     far = [(1e25 * X).astype(np.float32) for X in Xs]
     learner = OnlineDictionaryLearning(12, n_nonzero_coefs=2, random_state=0)
@@ -156,10 +138,9 @@ def in_dask(Xs):
 @extremes
 @pytest.mark.parametrize("place", ["chunks", "callable", "files", "dask"])
 @pytest.mark.parametrize(("weights", "normalize"), [(None, "joint"), ("balanced", "joint"), ("balanced", "views")])
-def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, normalize, tmp_path, monkeypatch):
+def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, normalize, tmp_path, sizes):
     """Samples of any scale learn the same, in chunks, in files and in Dask, and are scored the same."""
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 70)
+    sizes(large_bytes=0, block_rows=70)
     if weights == "balanced":
         exponent = int(np.clip(exponent, -400, 400))  # the weights themselves have to be numbers
     plain, far = moved(Xs, dtype, exponent)
@@ -195,14 +176,6 @@ def test_a_tolerance_in_chunks(Xs, place):
     for a, b in zip(one.components_, other.components_, strict=True):
         np.testing.assert_array_equal(a, b)
     assert one.history_[-1]["mean_nonzeros"] == other.history_[-1]["mean_nonzeros"]
-
-
-def test_integers_are_not_read_for_their_scale(rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
-    X = in_files([rng.integers(-9, 9, (50, 4), np.int16)], tmp_path, "X")
-    data = Blocked(blocks.ArrayBlocks(X, ["X"]))
-    monkeypatch.setattr(blocks.ArrayBlocks, "load", lambda self, pieces: pytest.fail("it was read"))
-    assert data.find_scale(Threads()) == 1
 
 
 def test_one_giant_in_a_chunk(Xs):

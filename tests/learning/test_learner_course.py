@@ -260,28 +260,37 @@ def test_an_interrupt_within_an_iteration_takes_it_back(Xs, monkeypatch, update)
     assert_same_model(learner, expected)
 
 
-def test_an_interrupt_of_the_refit_leaves_the_dictionaries(Xs, monkeypatch):
-    def interrupted(*arguments, **named):
-        raise KeyboardInterrupt
+def test_an_interrupt_of_the_refit_leaves_the_dictionaries(Xs):
+    chunks, learned = [[X[rows] for X in Xs] for rows in (slice(150), slice(150, None))], []
 
-    learner = make()
-    with monkeypatch.context() as patch:
-        patch.setattr("coupledict.learning.engine.fit_predictors", interrupted)
-        fit_interrupted(learner, Xs, "interrupted")
-    assert_same_model(learner, make().fit(Xs))
+    def read():
+        if learned:
+            raise KeyboardInterrupt
+        yield from chunks
+
+    learner = make(callback=lambda state: learned.append(state.completed) if state.completed == 4 else None)
+    fit_interrupted(learner, read, "interrupted after its last iteration")
+    assert_same_model(learner, make().fit(chunks))
     expected = learner.transform([Xs[0], None]).toarray() @ shrunk(learner.components_, [0], 1)
     np.testing.assert_allclose(learner.predict([Xs[0], None], view=1), expected, atol=1e-12)
     assert learner.partial_fit(Xs).n_iter_ == 5
 
 
-def test_an_interrupt_of_the_first_iteration_is_an_interrupt(Xs, monkeypatch):
-    def interrupted(self, *arguments):
-        raise KeyboardInterrupt
+def test_an_interrupt_of_the_first_iteration_is_an_interrupt(Xs):
+    passes, reads = [], []  # how many passes there were before each iteration ended
 
-    monkeypatch.setattr(Loop, "_iterate", interrupted)
+    def read():
+        reads.append(None)
+        if passes and len(reads) == passes[0]:
+            raise KeyboardInterrupt
+        yield Xs
+
+    make(callback=lambda state: passes.append(len(reads))).fit(read)
+    assert passes == list(range(passes[0], passes[0] + 4)), "an iteration is a pass"
+    reads.clear()
     learner = make()
     with pytest.raises(KeyboardInterrupt):
-        learner.fit(Xs)
+        learner.fit(read)
     assert not hasattr(learner, "components_")
 
 

@@ -20,7 +20,6 @@ from coupledict.coding.recipe import Recipe
 from coupledict.coding.results import Sums
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
-from coupledict.data import blocks
 from coupledict.learning.atoms import group_atoms, in_view_order
 from coupledict.learning.updates import Statistics
 from support.learners import UPDATES, assert_same_model, make, planted_views
@@ -182,9 +181,8 @@ def test_a_sample_without_a_view_teaches_the_other(rng):
 # The same bits
 
 
-def test_threads_chunks_and_places_do_not_matter(damaged, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+def test_threads_chunks_and_places_do_not_matter(damaged, tmp_path, sizes):
+    sizes(block_rows=50, large_bytes=0)
     cut = [[view[i : i + 50] for view in damaged] for i in range(0, 400, 50)]
     options = {"missing": "nan", "view_weights": "balanced", "unused_atoms": "worst", "n_components": 14}
     assert_same_model(make(**options, n_jobs=3).fit(damaged), make(**options).fit(damaged))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dask
 import dask.array as da
 import numpy as np
@@ -9,19 +11,19 @@ import pytest
 import zarr
 from sklearn.datasets import load_digits
 
-from coupledict import DictionaryLearning, ModelFileError
+from coupledict import ModelFileError
 from coupledict.coding.making import make_coder
 from coupledict.coding.passes import encode
 from coupledict.coding.preparing import WholeSamples
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
-from coupledict.data import blocks
 from coupledict.data.memory import InMemory
 from coupledict.files.models import read_model, write_model
 from coupledict.kernels import _native
 from coupledict.learning import engine
 from coupledict.learning.loop import Loop
+from coupledict.learning.settings import LearningSettings
 from coupledict.parallel.cancel import CancelToken
 from coupledict.parallel.jobs import Threads
 from support.gaps import N, assert_same_fit, cut, damaged_views, lacking_views, masked_codes, unit_atoms
@@ -299,9 +301,8 @@ def test_checkpoints_that_lie_about_what_fills_in(lie, damaged, tmp_path):
         learner.set_params(callback=None).fit(damaged, resume=path)
 
 
-def test_threads_chunks_and_places_do_not_matter(lacking, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 110)
-    monkeypatch.setattr(blocks, "LARGE_BYTES", 0)
+def test_threads_chunks_and_places_do_not_matter(lacking, tmp_path, sizes):
+    sizes(block_rows=110, large_bytes=0)
     options = {"missing": "nan", "max_iter": 10, "unused_atoms": "worst", "n_components": 14}
     assert_same_fit(make(**options, n_jobs=2).fit(lacking), make(**options).fit(lacking))
     expected = make(**options).fit(cut(lacking))
@@ -339,7 +340,7 @@ def patches(seed, n=2000, side=8):
     return X - X.mean(axis=1, keepdims=True)
 
 
-def test_filled_samples_teach_more_of_patches(monkeypatch):
+def test_filled_samples_teach_more_of_patches():
     """Errors of missing entries, half of all: 0.92 to 0.95 of those of learning by known entries, 0.68 to 0.70 of those
     of zeros, for 7 pictures when this was written.
     """
@@ -349,16 +350,17 @@ def test_filled_samples_teach_more_of_patches(monkeypatch):
         missing = np.random.default_rng(seed + 100).random(X.shape) < 0.5
         damaged = np.where(missing, np.nan, X)
 
-        def error(given, X=X, missing=missing, damaged=damaged):
-            learner = DictionaryLearning(64, n_nonzero_coefs=6, max_iter=16, missing="nan", random_state=0).fit(given)
-            codes = masked_codes(damaged, learner.components_, n_nonzero_coefs=6)
-            return np.linalg.norm((codes @ learner.components_ - X)[missing])
+        def error(given, X=X, missing=missing, damaged=damaged, **options):
+            settings = LearningSettings.checked(n_components=64, rule=CodingRule(6), max_iter=16, random_state=0)
+            data = InMemory([given])
+            data.missing = True
+            fitted = engine.fit(data, replace(settings, **options), Threads(), find_moments=False)
+            codes = masked_codes(damaged, fitted.components[0], n_nonzero_coefs=6)
+            return np.linalg.norm((codes @ fitted.components[0] - X)[missing])
 
         filled.append(error(damaged))
         zeros.append(error(np.nan_to_num(damaged)))
-        with monkeypatch.context() as patch:
-            patch.setattr(engine, "LEAST_ITERATIONS_TO_FILL", 17)
-            plain.append(error(damaged))
+        plain.append(error(damaged, least_iterations_to_fill=17))
     assert np.mean(filled) < 0.965 * np.mean(plain)
     assert np.mean(filled) < 0.75 * np.mean(zeros)
 

@@ -13,7 +13,6 @@ import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
 from coupledict.coding.results import Sums
 from coupledict.coding.rule import CodingRule
-from coupledict.data import blocks
 from coupledict.data.memory import InMemory
 from coupledict.files.state import ModelState
 from coupledict.kernels import _native
@@ -244,9 +243,9 @@ def test_one_view(Xs):
         assert negative([DictionaryLearning(12, max_iter=2, random_state=0, **options).fit(X).components_]) == [True]
 
 
-def test_large_dictionaries(Xs, monkeypatch):
+def test_large_dictionaries(Xs, monkeypatch, sizes):
     usual = make(growth=None, positive_dict=[False, True]).fit(Xs).components_
-    monkeypatch.setattr(updates, "SUMS_BUDGET_BYTES", 0)
+    sizes(sums_bytes=0)
     monkeypatch.setattr(updates.Statistics, "apply", None)
     found = make(growth=None, positive_dict=[False, True]).fit(Xs).components_
     for mine, theirs in zip(found, usual, strict=True):
@@ -390,11 +389,11 @@ def test_a_checkpoint_of_before_has_neither_sign(Xs, tmp_path):
     assert_same_model(make().fit(Xs), make().fit(Xs, resume=path))
 
 
-def test_chunks_and_dask_are_as_memory(Xs, rng, monkeypatch):
+def test_chunks_and_dask_are_as_memory(Xs, rng, sizes):
     dask = pytest.importorskip("dask")
     from support.dask_cluster import as_dask
 
-    monkeypatch.setattr(blocks, "BLOCK_ROWS", 60)
+    sizes(block_rows=60)
     start = [rng.standard_normal((12, 6)), rng.random((12, 9))]
     options = {"positive_dict": [False, True], "growth": None, "init": start}
     chunked = make(**options).fit(cut(Xs))

@@ -201,12 +201,12 @@ def test_statistics_of_codes_equal_those_of_sums(level, n_views, normalize, n_fi
 
 
 @pytest.mark.parametrize("growth", ["auto", None])
-def test_large_dictionaries_learn_from_codes(growth, rng, monkeypatch):
+def test_large_dictionaries_learn_from_codes(growth, rng, monkeypatch, sizes):
     """Sums over pairs of atoms are not made where they would be too large; what is learned is the same."""
     Xs = [smooth_patches(rng, 600) for _ in range(2)]
     learner = CoupledDictionaryLearning(80, n_nonzero_coefs=4, max_iter=5, growth=growth, random_state=0)
     usual = learner.fit(Xs).components_
-    monkeypatch.setattr(updates, "SUMS_BUDGET_BYTES", 0)
+    sizes(sums_bytes=0)
     monkeypatch.setattr(updates.Statistics, "apply", None)
     for mine, theirs in zip(learner.fit(Xs).components_, usual, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-8 if growth is None else 2e-2)

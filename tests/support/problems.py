@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledict.coding import making
+from coupledict import sparse_encode
+from coupledict.coding import making, passes
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
+from coupledict.coding.samples import Samples
 
 
 def smooth_patches(rng, n, side=8):
@@ -33,3 +35,19 @@ def make_coder(
     return making.make_coder(
         Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples), 1
     )
+
+
+def encode_with(gram, Xs, dictionaries, *, view_weights=None, missing="error", n_jobs=None, **options):
+    """Code lists of views as `sparse_encode` does, with the Gram matrix or without it; None: by `sparse_encode`."""
+    if gram is None:
+        views, atoms = (Xs, dictionaries) if len(Xs) > 1 else (Xs[0], dictionaries[0])
+        return sparse_encode(views, atoms, view_weights=view_weights, missing=missing, n_jobs=n_jobs, **options)
+    limits = (options.pop(name, None) for name in ("n_nonzero_coefs", "tol"))
+    rule = CodingRule.checked(*limits, options.pop("pursuit", "omp"), **options)
+    weights = np.ones(len(Xs)) if view_weights is None else np.asarray(view_weights, float)
+    samples = Samples(Xs, np.result_type(*Xs, *dictionaries), missing=missing == "nan")
+    recipe = Recipe(dictionaries, weights, samples.dtype, rule, len(Xs[0]), samples.missing, gram=gram)
+    coder = making.make_coder(recipe, n_jobs or 1)
+    coded = passes.encode(coder, samples, n_jobs or 1)
+    coder.count_shortfall(coded).warn(coder.tol)
+    return coded.as_csr(coder.n_atoms)[0]

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats, read_rows
-
-NUMBERS_AT_ONCE = 1 << 22  # correlations that are held in memory at a time
+from ..foundation.block_sizes import SIZES
 
 
 def duality_gaps(
@@ -31,7 +30,7 @@ def duality_gaps(
     atoms = np.hstack([np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)])
     n_samples, n_atoms = codes.shape
     gaps = np.empty(n_samples)
-    step = max(1, NUMBERS_AT_ONCE // n_atoms)
+    step = max(1, SIZES.gap_numbers // n_atoms)
     for start in range(0, n_samples, step):
         rows = slice(start, min(start + step, n_samples))
         pairs = zip(views, scales, strict=True)

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..kernels import _native
 from .coder import Coder, Scratch
 from .filling import Filler
-from .kernel import GRAM_BUDGET_BYTES, KernelCoder, gram_pays
+from .kernel import KernelCoder, gram_pays
 from .recipe import Recipe
 from .results import ChunkCodes, Coded
 
@@ -102,7 +103,7 @@ class IncompleteCoder(Coder):
         if len(present) == n_views:
             return True
         n_patterns = 2**n_views - 1
-        if n_patterns * self.n_atoms**2 * self.dtype.itemsize > GRAM_BUDGET_BYTES:
+        if n_patterns * self.n_atoms**2 * self.dtype.itemsize > SIZES.gram_bytes:
             return False
         part = self._part(present, self._recipe.n_samples // n_patterns)
         return bool(part.weights.any()) and gram_pays(part, self.typical_nonzero)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
@@ -19,12 +20,10 @@ from .joint_atoms import normalize_atoms
 from .recipe import Recipe
 from .results import ChunkCodes, Coded
 
-# A larger Gram matrix is not computed: the kernels then work without it.
-GRAM_BUDGET_BYTES = 1 << 30
 # With the Gram matrix, a step updates K numbers for each atom before it. Where those of a sample leave the caches, an
 # update takes as long as this many multiply-adds of a matrix product.
 STREAMED_UPDATE, CACHED_BYTES = 8, 1 << 18
-FIRST_ROOM, ROOM_GROWTH = 64, 4  # nonzeros that there is room for, for the lasso
+ROOM_GROWTH = 4  # of the nonzeros that there is room for, for the lasso
 LARGE_DICTIONARY = 1 << 20  # K times features; without a Gram matrix, samples then share matrix products
 
 
@@ -32,7 +31,7 @@ class KernelCoder(Coder):
     """OMP, OLS, simultaneous OMP and the lasso by the kernels; made by :func:`coupledict.coding.making.make_coder`.
 
     The Gram matrix is computed where that saves time: not for a few samples, not for one atom per sample, and not where
-    it would take more than GRAM_BUDGET_BYTES. Without it, each step of a sample takes a product of the dictionary with
+    it would take more than `SIZES.gram_bytes`. Without it, each step of a sample takes a product of the dictionary with
     one vector; over large dictionaries, samples take their steps together, by matrix products.
 
     A sample is coded fast first. If atoms are so close to dependent that rounding errors matter, the kernel leaves
@@ -62,13 +61,13 @@ class KernelCoder(Coder):
             n_nonzero = most if unlimited else max(1, sum(widths) // 10)
         self.n_nonzero = min(n_nonzero, most)
         self.typical_nonzero = min(self.n_nonzero, TYPICAL_NONZERO) if unlimited else self.n_nonzero
-        self._room = min(self.n_nonzero, FIRST_ROOM) if rule.pursuit == "lasso" else self.n_nonzero
+        self._room = min(self.n_nonzero, SIZES.lasso_room) if rule.pursuit == "lasso" else self.n_nonzero
         self._unlimited = n_nonzero >= most
         self.tol, self.dtype, self.positive = rule.tol, dtype, rule.positive
         self._kernel_tol = -1.0 if rule.tol is None else rule.tol / self._top_weight
         self._kernel_alpha = 0.0 if rule.alpha is None else rule.alpha / self._top_weight
-        fits = self.n_atoms**2 * dtype.itemsize <= GRAM_BUDGET_BYTES
-        with_gram = fits and gram_pays(recipe, self.typical_nonzero)
+        fits = self.n_atoms**2 * dtype.itemsize <= SIZES.gram_bytes
+        with_gram = fits and (gram_pays(recipe, self.typical_nonzero) if recipe.gram is None else recipe.gram)
         large = self.n_atoms * sum(widths) >= LARGE_DICTIONARY
         together = rule.coupling == "code" and rule.pursuit != "lasso" and not rule.positive
         self.whole_blocks = together and not with_gram and (large or not fits)

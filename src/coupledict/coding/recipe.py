@@ -37,6 +37,8 @@ class Recipe:
         Whether samples that lack a whole view are left out.
     filled_by : Recipe or None
         Of a coder that fills in missing entries before the samples are coded, as complete ones.
+    gram : bool or None
+        Whether the Gram matrix is computed if it fits in memory; None: if it saves time. Codes do not depend on it.
     """
 
     dictionaries: list[Array]
@@ -49,6 +51,7 @@ class Recipe:
     teacher: Recipe | None = None
     whole_only: bool = False
     filled_by: Recipe | None = None
+    gram: bool | None = None
 
     def __post_init__(self) -> None:
         if self.missing and self.rule.coupling == "support":

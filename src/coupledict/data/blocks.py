@@ -16,16 +16,12 @@ import numpy.typing as npt
 
 from ..coding.samples import Piece
 from ..foundation.arrays import Array, Floats, common_dtype, largest_number
+from ..foundation.block_sizes import SIZES
 from ..foundation.mapped import copy_mapped, dense, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.tables import check_same_rows
 from ..foundation.tensors import is_tensor
 from ..foundation.views import Views, check_view, list_views, n_dims, view_labels, view_names
-
-BLOCK_ROWS = 16384  # rows of a block if the storage has no chunks of its own
-BLOCK_BYTES = 32 << 20  # and the largest size of such a block
-LARGE_BYTES = 64 << 20  # smaller memory maps are read completely, and then are arrays in memory
-
 
 Loaded = tuple[Piece, Callable[[], list[Array]]]
 
@@ -149,9 +145,9 @@ class ArrayBlocks(Blocks):
 
 
 def block_rows(views: Sequence[Any]) -> int:
-    """Return the rows of a block: whole chunks of the storage, within BLOCK_ROWS and BLOCK_BYTES if they fit."""
+    """Return the rows of a block: whole chunks of the storage, as many as `SIZES` allow if they fit."""
     bytes_per_row: int = sum(int(view.shape[1]) * np.dtype(view.dtype).itemsize for view in views)
-    wanted = max(1, min(BLOCK_ROWS, BLOCK_BYTES // max(bytes_per_row, 1)))
+    wanted = max(1, min(SIZES.block_rows, SIZES.block_bytes // max(bytes_per_row, 1)))
     stored: int = max((int(chunks[0]) for view in views if (chunks := getattr(view, "chunks", None))), default=1)
     return stored * max(1, wanted // stored)
 
@@ -308,7 +304,7 @@ def is_stored(value: object) -> bool:
     """Return whether an array is on disk and read by slices (Zarr, HDF5, a large memory map), not in memory."""
     if isinstance(value, np.ndarray):
         mapped = isinstance(value, np.memmap) or find_map(value) is not None
-        return mapped and value.nbytes >= LARGE_BYTES and not np.ma.isMaskedArray(value)
+        return mapped and value.nbytes >= SIZES.large_bytes and not np.ma.isMaskedArray(value)
     return all(hasattr(value, name) for name in ("shape", "dtype", "chunks", "__getitem__"))
 
 

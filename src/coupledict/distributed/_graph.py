@@ -25,14 +25,13 @@ from ..coding.results import PassSums
 from ..coding.samples import Piece
 from ..data.tree import FAN_IN, TreeSum
 from ..foundation.arrays import Array, multiply
+from ..foundation.block_sizes import SIZES
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.views import check_view
 from ._run import tell
 
 Key: TypeAlias = Any
 Graph: TypeAlias = dict[Key, GraphNode]
-
-GROUPS_PER_THREAD = 4  # with fewer groups, workers would be idle at the end of a pass
 
 
 @dataclass(frozen=True)
@@ -245,7 +244,7 @@ def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_thr
     The tree is that of :class:`coupledict.data.tree.TreeSum`, so the sum is the same to the last bit. If there are many
     blocks per thread, one task does all blocks of a lowest node, so that fewer sums are sent.
     """
-    grouped = len(blocks) >= FAN_IN * GROUPS_PER_THREAD * n_threads
+    grouped = len(blocks) >= FAN_IN * SIZES.groups_per_thread * n_threads
     size = FAN_IN if grouped else 1
     graph: Graph = {}
     level: list[Key] = []

@@ -14,10 +14,10 @@ from dask.base import get_scheduler
 from dask.utils import parse_bytes, parse_timedelta
 
 TOPIC = "coupledict"  # of the events with which workers report finished chunks
-TIMEOUT = "coupledict.timeout"  # a key of Dask's configuration
-TIMEOUT_SECONDS = 300
-POLL_SECONDS = 0.5
-ANSWER_SECONDS = 5  # timeout of a question to the scheduler
+TIMEOUT = "coupledict.timeout"  # a key of Dask's configuration, as those below
+POLL = "coupledict.poll"
+ANSWER = "coupledict.answer"
+SECONDS = {TIMEOUT: 300, POLL: 0.5, ANSWER: 5}  # without a finished chunk; between two looks; for a scheduler's answer
 LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 SMALL_BYTES = 1 << 20
 
@@ -33,6 +33,11 @@ class ClusterError(RuntimeError):
 
 class ClusterTimeoutError(ClusterError, TimeoutError):
     """No chunk was finished for longer than ``coupledict.timeout``, a setting of Dask's configuration."""
+
+
+def seconds_of(setting: str) -> float:
+    """Return a time of Dask's configuration, in seconds."""
+    return float(parse_timedelta(dask.config.get(setting, SECONDS[setting])))
 
 
 _last_news: dict[str, float] = {}  # for each run of this process, the time of the last finished chunk
@@ -75,7 +80,7 @@ class Runner:
             return int(dask.config.get("num_workers", None) or dask.system.CPU_COUNT)
         self._check_connection()
         with suppress(Exception):  # only the grouping of the work depends on it
-            return max(1, int(sum(self.client.nthreads(callback_timeout=ANSWER_SECONDS).values())))
+            return max(1, int(sum(self.client.nthreads(callback_timeout=seconds_of(ANSWER)).values())))
         return 1
 
     def run(self, graph: dict[Any, Any], key: Any, run: str, extra_bytes: int = 0) -> Any:
@@ -88,7 +93,7 @@ class Runner:
             return self._get(graph, key)
         from distributed import KilledWorker
 
-        seconds = parse_timedelta(dask.config.get(TIMEOUT, TIMEOUT_SECONDS))
+        seconds = seconds_of(TIMEOUT)
         self._check_connection()
         self.client.subscribe_topic(TOPIC, _note_finished)
         _last_news[run] = time.monotonic()
@@ -119,9 +124,10 @@ class Runner:
     def _wait(self, future: Any, run: str, seconds: float) -> None:
         from distributed import wait
 
+        poll = seconds_of(POLL)
         while True:
             with suppress(TimeoutError, CancelledError):
-                wait(future, timeout=POLL_SECONDS)
+                wait(future, timeout=poll)
             if future.status in ("finished", "error"):
                 return
             self._check_connection()
@@ -146,7 +152,7 @@ class Runner:
     def _state(self) -> str:
         """Describe the cluster, for an error message."""
         try:
-            threads = self.client.nthreads(callback_timeout=ANSWER_SECONDS)
+            threads = self.client.nthreads(callback_timeout=seconds_of(ANSWER))
         except Exception:
             return "its scheduler does not answer"
         if not threads:

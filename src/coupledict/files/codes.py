@@ -22,11 +22,11 @@ import numpy.typing as npt
 import scipy.sparse
 from scipy.sparse import csr_array
 
+from ..foundation.block_sizes import SIZES
 from .models import MOST, ModelFileError, check_cost, contradiction, is_special
 
 FORMAT = "coupledict codes"
 INDEX = "index.json"
-ZARR_CHUNK = 1 << 20
 ZARR_CODECS = ["bytes", "zstd"]  # a group may name other codecs, and some of those execute what they read
 WHAT = "codes written by coupledict"
 ARRAYS = ("data", "indices", "indptr")  # of the CSR format
@@ -174,7 +174,7 @@ class _ZarrCodes(CodeFile):
             found = [told[key] for key in ("zarr_format", "node_type", "shape", "data_type")]
             chunks = told["chunk_grid"]["configuration"]["chunk_shape"]
             codecs = [codec["name"] for codec in told["codecs"]]
-            if found != [3, "array", [length], kinds[name]] or chunks != [ZARR_CHUNK] or codecs != ZARR_CODECS:
+            if found != [3, "array", [length], kinds[name]] or chunks != [SIZES.zarr_chunk] or codecs != ZARR_CODECS:
                 raise ValueError(f"its array {name!r} is not one of codes")
             if told.get("storage_transformers"):
                 raise ValueError(f"its array {name!r} is kept in an unknown way")
@@ -379,7 +379,7 @@ class ZarrWriter(CodeWriter):
         self._group = _zarr().create_group(self.temporary, overwrite=True)
         kinds = {"data": self._dtype, "indices": np.dtype(np.int32), "indptr": np.dtype(np.int64)}
         for name, kind in kinds.items():
-            self._group.create_array(name, shape=(0,), chunks=(ZARR_CHUNK,), dtype=kind)
+            self._group.create_array(name, shape=(0,), chunks=(SIZES.zarr_chunk,), dtype=kind)
         self._extend("indptr", np.zeros(1, np.int64))
 
     def _extend(self, name: str, values: npt.NDArray[Any]) -> None:

@@ -56,6 +56,7 @@ def write_model(
     metadata: Mapping[str, JSON],
     *,
     replace: bool = True,
+    longest_header: int = LONGEST_HEADER,
 ) -> None:
     """Write a model to a file, completely or not at all.
 
@@ -72,6 +73,8 @@ def write_model(
         What :func:`json.loads` can return: dicts with str keys, lists, str, int, float, bool and None.
     replace : bool, default=True
         Whether a file that exists is replaced.
+    longest_header : int
+        Bytes that names, shapes and metadata may take together.
 
     Raises
     ------
@@ -106,7 +109,7 @@ def write_model(
     marks = {"format": FORMAT, "format_version": FORMAT_VERSION, "metadata": text, "checksum": _checksum(arrays, text)}
     header = _header(arrays, marks)
     try:
-        check_header(header[LENGTH_BYTES:], len(header))  # what could not be read is not written
+        check_header(header[LENGTH_BYTES:], len(header), longest_header)  # what could not be read is not written
     except ValueError as error:
         raise ValueError(
             f"Expected fewer tensors and less metadata, got a header of {len(header)} bytes. Put numbers in tensors."
@@ -114,13 +117,17 @@ def write_model(
     write_file(path, [header, *(_contents(array) for _, array in _layout(arrays))], replace=replace)
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+def read_model(
+    path: str | os.PathLike[str], *, longest_header: int = LONGEST_HEADER
+) -> tuple[dict[str, Array], dict[str, Any]]:
     """Read a model as :func:`write_model` wrote it; nothing in the file is executed.
 
     Parameters
     ----------
     path : path-like
         A file that :func:`write_model` wrote.
+    longest_header : int
+        Files with a longer one are refused.
 
     Returns
     -------
@@ -146,7 +153,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Array], dict[str
     if os.path.isdir(path):  # Windows would say that the permission is denied
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     with open(path, "rb") as file:
-        size, header = _read_header(file, path)
+        size, header = _read_header(file, path, longest_header)
         marks = _take_marks(header, name)
         _check_marks(marks, name)
         try:
@@ -266,7 +273,7 @@ def _header(tensors: Mapping[str, Array], marks: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
-def _read_header(file: BinaryIO, path: str | os.PathLike[str]) -> tuple[int, dict[str, Any]]:
+def _read_header(file: BinaryIO, path: str | os.PathLike[str], longest: int) -> tuple[int, dict[str, Any]]:
     """Return the size of a file and its header; refuse one that is too long or too costly before parsing it."""
     name = quoted(path)
     beginning = file.read(LENGTH_BYTES)
@@ -275,8 +282,8 @@ def _read_header(file: BinaryIO, path: str | os.PathLike[str]) -> tuple[int, dic
     if len(beginning) < LENGTH_BYTES or length > size - LENGTH_BYTES:
         _damaged(name, f"one that is truncated at {size} bytes or not in the safetensors format")
     try:
-        _check_length(length)  # before it is read
-        header = check_header(file.read(length), size)
+        _check_length(length, longest)  # before it is read
+        header = check_header(file.read(length), size, longest)
     except ValueError as error:
         raise contradiction(path, "a complete model", error) from error
     return size, _from_json(header, name, NOT_SAFETENSORS, NOT_SAFETENSORS)
@@ -292,14 +299,14 @@ def _take_marks(header: dict[str, Any], name: str) -> dict[str, str]:
     return marks
 
 
-def _check_length(length: int) -> None:
-    if length > LONGEST_HEADER:
-        raise ValueError(f"it has a header of {length} bytes, more than {LONGEST_HEADER}")
+def _check_length(length: int, longest: int) -> None:
+    if length > longest:
+        raise ValueError(f"it has a header of {length} bytes, more than {longest}")
 
 
-def check_header(header: bytes, size: int) -> str:
+def check_header(header: bytes, size: int, longest: int) -> str:
     """Return the text of the header of a file of `size` bytes; raise if it would take far more memory."""
-    _check_length(len(header))
+    _check_length(len(header), longest)
     if len(header) > LONGEST_WIDE_HEADER and not header.isascii():
         raise ValueError(f"it has a header of {len(header)} bytes, which is not plain ASCII")
     check_cost(header, size)

@@ -21,15 +21,24 @@ class BlockSizes:
     16384
     """
 
+    # foundation
+    copy_bytes: int = 32 << 20  # of a mapped file that one system call copies; an interrupt is noticed between two
+    copy_runs: int = 1024  # runs of bytes that one such call copies: what Linux takes (IOV_MAX)
+    # files
+    zarr_chunk: int = 1 << 20  # numbers in a chunk of codes that are written as Zarr arrays
     # coding
     gram_bytes: int = 1 << 30  # a larger Gram matrix is not made: correlations are computed step by step
     gap_numbers: int = 1 << 22  # correlations that duality gaps hold in memory
+    lasso_room: int = 64  # nonzeros that the lasso has room for at first; codes that need more are made again
     # data
     block_rows: int = 16384  # rows of a block if the storage has no chunks of its own
     block_bytes: int = 32 << 20  # and the largest size of such a block
     large_bytes: int = 64 << 20  # smaller memory maps are read completely, and then are arrays in memory
     # learning
     sums_bytes: int = 1 << 27  # larger sums A = C^T C are not made where the codes are at hand
+    stream_records: int = 1000  # batches that the history of a stream keeps, for it may never end
+    # distributed
+    groups_per_thread: int = 4  # with fewer groups of blocks, workers would be idle at the end of a pass
     # images
     upscaled_pixels: int = 1 << 14  # of a tile of the small image; larger tiles leave the cache, smaller have more edge
     upscaled_columns: int = 512  # of such a tile at most

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 
+from .block_sizes import SIZES
+
 Array: TypeAlias = npt.NDArray[Any]
 Map: TypeAlias = "np.memmap[Any, Any]"
 
 MOST_LINKS = 100  # bases of a view, and their bases; NumPy makes chains of two or three
-BYTES_PER_CALL = 32 << 20  # an interrupt is noticed between two calls
-RUNS_PER_CALL = 1024  # what Linux takes (IOV_MAX)
 
 
 def find_map(value: object) -> Map | None:
@@ -166,8 +166,8 @@ def _copy_by_system(array: Array, mapped: Map) -> Array | None:
 def _copy_sorted(source: Array, copied: Array, mapped: Map) -> None:
     """Copy an array whose strides are positive and fall from axis to axis, and that has no axis of length 1."""
     if source.flags.c_contiguous:
-        for start in range(0, source.nbytes, BYTES_PER_CALL):
-            size = min(BYTES_PER_CALL, source.nbytes - start)
+        for start in range(0, source.nbytes, SIZES.copy_bytes):
+            size = min(SIZES.copy_bytes, source.nbytes - start)
             _copy_runs([source.ctypes.data + start], size, copied.ctypes.data + start, mapped)
         return
     # The innermost axes are one run if their gaps are smaller than a page, which has to be read anyway.
@@ -175,7 +175,7 @@ def _copy_sorted(source: Array, copied: Array, mapped: Map) -> None:
     while axis > 0 and source.strides[axis - 1] < size + mmap.PAGESIZE:
         axis -= 1
         size += (source.shape[axis] - 1) * source.strides[axis]
-    if size > BYTES_PER_CALL and axis < source.ndim:
+    if size > SIZES.copy_bytes and axis < source.ndim:
         middle = source.shape[axis] // 2
         for half in (slice(middle), slice(middle, None)):
             part = (slice(None),) * axis + (half,)
@@ -186,7 +186,7 @@ def _copy_sorted(source: Array, copied: Array, mapped: Map) -> None:
         places = np.add.outer(places, np.arange(n) * step).ravel()
     count = places.size
     target = copied.reshape(count, *source.shape[axis:])
-    n_runs = max(1, min(RUNS_PER_CALL, BYTES_PER_CALL // size))
+    n_runs = max(1, min(SIZES.copy_runs, SIZES.copy_bytes // size))
     held = np.empty(min(n_runs, count) * size, np.uint8)
     for start in range(0, count, n_runs):
         starts = (source.ctypes.data + places[start : start + n_runs]).tolist()

@@ -20,6 +20,7 @@ from ..data.interface import Data
 from ..data.memory import InMemory
 from ..data.order import Chosen
 from ..foundation.arrays import Array, Floats, multiply, safe_scale
+from ..foundation.block_sizes import SIZES
 from ..foundation.checks import make_generator
 from ..foundation.progress import Callback
 from ..foundation.tensors import with_numpy
@@ -36,15 +37,11 @@ from .settings import LearningSettings
 from .start import check_init, check_positive, start
 from .updates import for_size
 
-STREAM_RECORDS = 1000  # the history keeps this many batches, for a stream may never end
 # A tolerance below this share of the largest possible squared norm of a sample is too small for float32.
 FLOAT32_TOL = 1e-6
 # Where a tolerance ends the coding, atoms settle slowly, and moving on in the direction of their last change saves a
 # third of the passes. Where the number of atoms ends it, that only adds to the noise of passes over few samples.
 EXTRAPOLATION = 0.5
-# Where entries are missing, the first half of at least so many iterations codes samples by what they know, the other
-# half fills them in first: on photographs that makes better atoms, elsewhere about the same (benchmarks/missing.py).
-LEAST_ITERATIONS_TO_FILL = 10
 WHOLE_PER_ATOM = 2  # with at least so many samples that have all views, only these teach in the first half
 MOST_VIEWS_TO_TEACH = 3  # with more, the many sets of source views would take several times as long as learning
 INTERRUPTED = "The fit was interrupted"
@@ -268,7 +265,7 @@ def _plan(
     growth = settings.growth if settings.growing else None
     has_tol, n_iter = settings.rule.tol is not None, settings.max_iter
     # Updates that also change the codes gain nothing from it.
-    filling = data.missing and n_iter >= LEAST_ITERATIONS_TO_FILL and not settings.update.needs_codes
+    filling = data.missing and n_iter >= settings.least_iterations_to_fill and not settings.update.needs_codes
     n_whole = data.n_samples - n_lacking
     whole_only = filling and n_lacking > 0 and n_whole >= WHOLE_PER_ATOM * n_components
     switch = None
@@ -390,7 +387,7 @@ def learn_batch(
     return FittedDictionaries(
         in_view_order(running.groups, fitted.dtype),
         fitted.weights,
-        [*fitted.history[1 - STREAM_RECORDS :], record],
+        [*fitted.history[1 - SIZES.stream_records :], record],
         fitted.n_iter + 1,
         running=running,
     )

@@ -41,6 +41,10 @@ class LearningSettings:
     stop_tol: float
     random_state: Any
     positive_dict: bool | tuple[bool, ...] = False
+    # Where entries are missing, the first half of at least so many iterations codes samples by what they know, the
+    # other half fills them in first: on photographs that makes better atoms, elsewhere about the same
+    # (benchmarks/missing.py).
+    least_iterations_to_fill: int = 10
 
     @classmethod
     def checked(

@@ -18,6 +18,7 @@ from scipy.sparse.linalg import eigsh
 
 from ..coding.results import Sums
 from ..foundation.arrays import Array
+from ..foundation.block_sizes import SIZES
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.blas import one_blas_thread
@@ -25,7 +26,6 @@ from .atoms import AtomGroup, solve_factored
 
 UpdateName: TypeAlias = Literal["statistics", "sequential", "ksvd", "mod"]
 
-SUMS_BUDGET_BYTES = 1 << 27  # larger sums A = C^T C are not made where the codes are at hand
 ATOMS_PER_CALL = 32  # a kernel returns to Python after this many atoms, so that an interrupt is noticed,
 PRODUCTS_PER_CALL = 1e8  # or after about this many products, if that is sooner
 
@@ -295,7 +295,7 @@ UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequen
 
 def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
     """Return the update for this many atoms: the same one, in the form that needs less memory if sums are large."""
-    if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SUMS_BUDGET_BYTES:
+    if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
         return StatisticsOfCodes(update.n_sweeps)
     return update
 
