@@ -11,10 +11,9 @@ from coupledict import sparse_encode
 from coupledict.coding.coder import Scratch
 from coupledict.coding.passes import encode
 from coupledict.coding.samples import Samples
-from coupledict.kernels import _native
-from coupledict.parallel.cancel import CancelToken
 from support import twins
 from support.coherent import FAMILIES, SIGNALS, condition, excess, make_atoms, make_signals
+from support.inner import CancelToken, _native
 from support.problems import make_coder, smooth_patches
 
 

@@ -14,9 +14,9 @@ from coupledict.coding.making import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
-from coupledict.kernels import _native
 from support import twins
 from support.compare import Problem
+from support.inner import _native
 from support.masked_twins import assert_masked_codes_match, cut_problems, encode_cut, knock_out
 from support.problems import encode_with, random_dictionary, smooth_patches
 

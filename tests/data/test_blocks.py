@@ -13,9 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coupledict.coding.recipe import Recipe
-from coupledict.coding.rule import CodingRule
-from coupledict.coding.samples import Piece, check_finite
 from coupledict.data.block_work import Wanted
 from coupledict.data.blocked import Blocked
 from coupledict.data.blocks import find_blocks
@@ -23,11 +20,9 @@ from coupledict.data.memory import InMemory
 from coupledict.data.order import Order
 from coupledict.data.pieces import even_shares, spread
 from coupledict.data.tree import TreeSum
-from coupledict.parallel.cancel import Cancelled, CancelToken
-from coupledict.parallel.jobs import Threads
-from coupledict.parallel.ordered import RUN_AHEAD, in_order
 from support import twins
 from support import twins_of_updates as twin
+from support.inner import RUN_AHEAD, Cancelled, CancelToken, CodingRule, Piece, Recipe, Threads, check_finite, in_order
 from support.problems import random_dictionary
 from support.waiting import PATIENCE, count_threads, wait_for_threads, wait_until
 

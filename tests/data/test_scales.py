@@ -8,7 +8,7 @@ import pytest
 from coupledict.data.blocked import Blocked
 from coupledict.data.blocks import ArrayBlocks
 from coupledict.data.memory import InMemory
-from coupledict.parallel.jobs import Threads
+from support.inner import Threads
 from support.learners import planted_views
 
 

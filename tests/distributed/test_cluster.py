@@ -12,9 +12,9 @@ import zarr
 from distributed import Client
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, open_codes
-from coupledict.data.tree import FAN_IN, TreeSum
 from coupledict.distributed import DaskData, _graph, persist
 from support.dask_cluster import as_dask, cut, readers, traced
+from support.inner import FAN_IN, TreeSum
 from support.learners import assert_same_model, make, planted_views
 from support.waiting import PATIENCE
 

@@ -41,7 +41,7 @@ from coupledict import (
 )
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
 from coupledict.estimators import display
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 from coupledict.matching import CrossModalMatcher
 from coupledict.views import EachView, Views
 

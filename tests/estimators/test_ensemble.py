@@ -10,7 +10,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from coupledict.estimators.ensemble import fit_many, seeds
-from coupledict.parallel.blas import one_blas_thread
+from support.inner import one_blas_thread
 from support.learners import assert_same_model, make, planted_views
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 from support.learners import without_times
 
 WIDTHS = (8, 10)

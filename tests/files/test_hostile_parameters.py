@@ -15,7 +15,7 @@ from _models import _tile, forge, labels, views
 import coupledict
 from coupledict import ModelFileError
 from coupledict.files.models import read_model
-from coupledict.loading import PLACES
+from support.inner import PLACES
 
 #: Wrong for most parameters, each right for some.
 VALUES = [

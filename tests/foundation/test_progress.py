@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from coupledict import DictionaryLearning, LearningProgress, OnlineDictionaryLearning, Progress, StoppedByCallback
-from coupledict.estimators.ensemble import fit_many
-from coupledict.estimators.verbose import watched
 from coupledict.foundation.progress import Meter, tell_all
+from support.inner import fit_many, watched
 from support.learners import assert_same_model, make, planted_views
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from coupledict import sparse_encode
-from coupledict.coding import passes
-from coupledict.coding.samples import Samples
 from support import twins
 from support.compare import Problem, assert_codes_match, assert_greedy
+from support.inner import Samples, encode
 from support.problems import make_coder, random_dictionary, smooth_patches
 
 DTYPES = [np.float32, np.float64]
@@ -117,7 +116,7 @@ def test_the_gram_matrix_is_made_where_it_pays(n_components, n_features, limit, 
     assert coder._plans[0].has_gram == has_gram
     assert coder.whole_blocks == together
     X = rng.standard_normal((9, n_features)).astype(np.float32)
-    coded = passes.encode(coder, Samples([X], X.dtype), 1).as_csr(n_components)[0]
+    coded = encode(coder, Samples([X], X.dtype), 1).as_csr(n_components)[0]
     other = sparse_encode(X.astype(float), D.astype(float), n_nonzero_coefs=limit)
     assert np.abs(coded - other).max() < 1e-4 * np.abs(X).max()
 
@@ -130,9 +129,9 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_bytes, rng, 
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
     coder = make_coder([D], weights, X.dtype, limit=20, tol=1e-2, n_samples=500)
-    first = passes.encode(coder, Samples([X], X.dtype), 1)
+    first = encode(coder, Samples([X], X.dtype), 1)
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
-        again = passes.encode(coder, Samples([X], X.dtype), n_jobs, chunk_size=chunk_size)
+        again = encode(coder, Samples([X], X.dtype), n_jobs, chunk_size=chunk_size)
         for name in ("indptr", "indices", "values", "energy", "status"):
             np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
 
@@ -142,7 +141,7 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
     X = smooth_patches(rng, 200).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     coder = make_coder([D], np.ones(1), X.dtype, limit=6, n_samples=200)
-    coded = passes.encode(coder, Samples([X], X.dtype), 1)
+    coded = encode(coder, Samples([X], X.dtype), 1)
     residual = X.astype(float) - coded.as_csr(100)[0].toarray().astype(float) @ D.astype(float)
     slack = 100 * np.finfo(dtype).eps * np.sum(X.astype(float) ** 2, axis=1)
     assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)

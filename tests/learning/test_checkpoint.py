@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 import coupledict
 from coupledict import DictionaryLearning, ModelFileError
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 from support.learners import make, planted_views, without_times
 from support.programs import run_python
 

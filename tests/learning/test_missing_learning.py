@@ -14,14 +14,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder
-from coupledict.coding.making import make_coder
-from coupledict.coding.passes import sum_codes
-from coupledict.coding.recipe import Recipe
-from coupledict.coding.results import Sums
-from coupledict.coding.rule import CodingRule
-from coupledict.coding.samples import Samples
 from coupledict.learning.atoms import group_atoms, in_view_order
 from coupledict.learning.updates import Statistics
+from support.inner import CodingRule, Recipe, Samples, Sums, make_coder, sum_codes
 from support.learners import UPDATES, assert_same_model, make, planted_views
 from support.masked_twins import knock_out
 

@@ -9,8 +9,8 @@ import pytest
 
 import coupledict
 from coupledict import DictionaryLearning
-from coupledict.data.moments import MomentSums
 from coupledict.learning.moments import Moments
+from support.inner import MomentSums
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 

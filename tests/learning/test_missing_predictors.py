@@ -7,16 +7,10 @@ import pytest
 
 import coupledict
 from coupledict import OnlineDictionaryLearning, sparse_encode
-from coupledict.coding.recipe import Recipe
-from coupledict.coding.rule import CodingRule
-from coupledict.coding.samples import Piece
-from coupledict.data.block_work import Wanted
-from coupledict.data.memory import InMemory
-from coupledict.data.pieces import halve
 from coupledict.learning import predictors
 from coupledict.learning.predictors import ALPHAS, LEAST_ALPHA, choose_alpha, ridge
-from coupledict.parallel.jobs import Threads
 from support.gaps import N, cut, lacking_views, masked_codes, unit_atoms
+from support.inner import CodingRule, InMemory, Piece, Recipe, Threads, Wanted, halve
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 

@@ -12,21 +12,23 @@ import zarr
 from sklearn.datasets import load_digits
 
 from coupledict import ModelFileError
-from coupledict.coding.making import make_coder
-from coupledict.coding.passes import encode
-from coupledict.coding.preparing import WholeSamples
-from coupledict.coding.recipe import Recipe
-from coupledict.coding.rule import CodingRule
-from coupledict.coding.samples import Samples
-from coupledict.data.memory import InMemory
-from coupledict.files.models import read_model, write_model
-from coupledict.kernels import _native
+from coupledict.files import read_model, write_model
 from coupledict.learning import engine
 from coupledict.learning.loop import Loop
 from coupledict.learning.settings import LearningSettings
-from coupledict.parallel.cancel import CancelToken
-from coupledict.parallel.jobs import Threads
 from support.gaps import N, assert_same_fit, cut, damaged_views, lacking_views, masked_codes, unit_atoms
+from support.inner import (
+    CancelToken,
+    CodingRule,
+    InMemory,
+    Recipe,
+    Samples,
+    Threads,
+    WholeSamples,
+    _native,
+    encode,
+    make_coder,
+)
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 

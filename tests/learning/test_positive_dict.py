@@ -11,16 +11,11 @@ from sklearn.decomposition import NMF
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
-from coupledict.coding.results import Sums
-from coupledict.coding.rule import CodingRule
-from coupledict.data.memory import InMemory
-from coupledict.files.state import ModelState
-from coupledict.kernels import _native
 from coupledict.learning import engine, updates
 from coupledict.learning.atoms import AtomGroup
 from coupledict.learning.settings import LearningSettings
-from coupledict.parallel.jobs import Threads
 from support import twins_of_updates as twin
+from support.inner import CodingRule, InMemory, ModelState, Sums, Threads, _native
 from support.learners import assert_same_model, make, norms, planted_views, start_of
 from support.problems import random_dictionary
 

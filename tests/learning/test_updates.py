@@ -7,13 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 
 from coupledict import CoupledDictionaryLearning, sparse_encode
-from coupledict.coding.passes import sum_codes
-from coupledict.coding.results import Sums
-from coupledict.coding.samples import Samples
-from coupledict.data.order import Order
 from coupledict.learning import updates
 from coupledict.learning.atoms import AtomGroup
 from support import twins_of_updates as twin
+from support.inner import Order, Samples, Sums, sum_codes
 from support.problems import make_coder, random_dictionary, smooth_patches
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
@@ -214,7 +211,7 @@ def test_large_dictionaries_learn_from_codes(growth, rng, monkeypatch, sizes):
 
 def test_the_sequential_kernel_checks_the_samples_that_it_reads():
     """A sweep is many calls, each for a few atoms: none looks at the samples of the others."""
-    from coupledict.kernels import _native
+    from support.inner import _native
 
     def sweep(first, last, samples):
         _native.sequential(

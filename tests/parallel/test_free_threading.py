@@ -19,19 +19,12 @@ from digest import UPDATES, cases, digest, samples
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, sparse_encode
-from coupledict.coding.coder import Scratch
-from coupledict.coding.making import make_coder
-from coupledict.coding.prepared import PreparedCoder
-from coupledict.coding.recipe import Recipe
-from coupledict.coding.rule import CodingRule
-from coupledict.estimators.keeping import keep_fitted
-from coupledict.foundation.quiet import without_warnings
-from coupledict.kernels import _native
 from coupledict.parallel import ordered
 from coupledict.parallel.blas import one_blas_thread
 from coupledict.parallel.cancel import CancelToken
 from support import programs
 from support.coherent import make_atoms, make_signals
+from support.inner import CodingRule, PreparedCoder, Recipe, Scratch, _native, keep_fitted, make_coder, without_warnings
 
 N_THREADS = 6
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))

@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coupledict.coding.passes import encode
-from coupledict.coding.samples import Samples
 from coupledict.parallel import blas
 from coupledict.parallel.cancel import Cancelled, CancelToken
 from coupledict.parallel.jobs import count_jobs
+from support.inner import Samples, encode
 from support.problems import make_coder
 from support.waiting import PATIENCE, exit_code
 

@@ -113,5 +113,5 @@ echo "$(wc -l <"$here/digests-free.tsv") results have the same bits."
 "$here/free/bin/python" -m pip install --quiet --only-binary :all: --pre safetensors
 # Threads, streams, kernels, learning and files; all tests run on ordinary Pythons, with which the digests agree.
 "$here/free/bin/python" -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(printf 'tests/%s.py ' \
-  parallel/test_free_threading parallel/test_processes kernels/test_codes kernels/test_levels coding/test_passes \
+  parallel/test_free_threading parallel/test_processes kernels/test_codes kernels/test_levels parallel/test_ordered \
   coding/test_sparse_encode estimators/test_learner estimators/test_online estimators/test_streams files/test_models)
