@@ -21,7 +21,6 @@ settings.register_profile("default", deadline=None, derandomize=True)
 settings.load_profile("default")
 
 collect_ignore = ["foreign"]  # scikit-learn's tests, which run_foreign.py runs
-LEVELS = coupledict.build_info()["simd_available"]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,7 +74,7 @@ def hears_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(params=LEVELS)
+@pytest.fixture(params=coupledict.build_info()["simd_available"])
 def level(request, monkeypatch):
     """Every instruction set that this machine has, forced in turn."""
     monkeypatch.setenv("COUPLEDICT_SIMD", request.param)

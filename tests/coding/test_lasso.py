@@ -17,14 +17,15 @@ from support.constrained_twins import assert_lasso, duality_gap, fault_of_lasso_
 from support.inner import SIZES
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
-from support.problems import encode_with, make_coder, random_dictionary
+from support.pairwise import pairs
+from support.problems import LEVELS, encode_with, make_coder, random_dictionary
 
 DTYPES = [np.float32, np.float64]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (20, 70)]
-dtypes = pytest.mark.parametrize("dtype", DTYPES)
+KERNELS = {"level": LEVELS, "dtype": DTYPES, "positive": [False, True]}
+EVERY_KERNEL = "level dtype positive"
 signs = pytest.mark.parametrize("positive", [False, True], ids=["both signs", "one sign"])
-grams = pytest.mark.parametrize("gram", [True, False], ids=["gram", "rows"])
 
 
 def sparse_encode(X, D, alpha, positive, **options):
@@ -40,19 +41,16 @@ def check(Xs, Ds, alpha, positive, *, gram=None, **options):
     return codes
 
 
-@dtypes
-@signs
-@grams
-@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_the_oracle(level, dtype, positive, gram, n_components, n_features, rng):
+@pairs("level dtype positive gram", "level dtype shape", **KERNELS, gram=[True, False], shape=SHAPES)
+def test_equals_the_oracle(level, dtype, positive, gram, shape, rng):
+    n_components, n_features = shape
     X = rng.standard_normal((8, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     for alpha in (0.03, 0.5, 3.0):
         check([X], [D], alpha, positive, gram=gram)
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_codes_are_those_of_scikit_learn(level, dtype, positive, rng):
     X = rng.standard_normal((12, 20)).astype(dtype)
     D = random_dictionary(rng, 50, 20).astype(dtype)
@@ -64,8 +62,7 @@ def test_codes_are_those_of_scikit_learn(level, dtype, positive, rng):
         )
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_the_gap_is_closed(level, dtype, positive, rng):
     """A bound that knows no oracle."""
     X = rng.standard_normal((30, 30)).astype(dtype)
@@ -77,8 +74,7 @@ def test_the_gap_is_closed(level, dtype, positive, rng):
     assert len(set(np.count_nonzero(codes, axis=1))) > 4
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_weighted_views(level, dtype, positive, rng):
     Xs = [rng.standard_normal((10, p)).astype(dtype) for p in (5, 11, 3)]
     Ds = [random_dictionary(rng, 50, p).astype(dtype) for p in (5, 11, 3)]
@@ -89,9 +85,7 @@ def test_weighted_views(level, dtype, positive, rng):
     assert (two != sparse_encode(Xs, Ds, 0.5, positive, view_weights=[1, 0, 1])).nnz == 0
 
 
-@dtypes
-@signs
-@grams
+@pairs(EVERY_KERNEL, **KERNELS, gram=[True, False])
 def test_missing_entries(level, dtype, positive, gram, rng):
     Xs = [rng.standard_normal((24, p)).astype(dtype) for p in (7, 12)]
     Ds = [random_dictionary(rng, 40, p).astype(dtype) for p in (7, 12)]
@@ -109,8 +103,7 @@ def test_missing_entries(level, dtype, positive, gram, rng):
 # The same bits
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, sizes):
     X = rng.standard_normal((150, 24)).astype(dtype)
     D = random_dictionary(rng, 200, 24).astype(dtype)
@@ -129,9 +122,7 @@ def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, sizes):
     np.testing.assert_array_equal(sparse_encode(X, D, alpha, positive).toarray(), whole)
 
 
-@dtypes
-@signs
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@pairs(EVERY_KERNEL, **KERNELS, share=[0.0, 0.3])
 def test_room_does_not_show(level, dtype, positive, share, rng):
     D = random_dictionary(rng, 60, 24).astype(dtype)
     D[50:] = D[:10] + 1e-4 * rng.standard_normal((10, 24)).astype(dtype)
@@ -147,8 +138,7 @@ def test_room_does_not_show(level, dtype, positive, share, rng):
 # Edges
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_penalties_from_nothing_to_everything(level, dtype, positive, rng):
     X = rng.standard_normal((10, 12)).astype(dtype)
     D = random_dictionary(rng, 40, 12).astype(dtype)
@@ -166,8 +156,7 @@ def test_penalties_from_nothing_to_everything(level, dtype, positive, rng):
     assert sparse_encode(X, np.zeros_like(D), 0.1, positive).nnz == 0
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_of_equal_atoms_the_largest_wins_and_the_first(level, dtype, positive, rng):
     D = rng.standard_normal((15, 10)).astype(dtype)
     X = rng.standard_normal((20, 10)).astype(dtype)
@@ -182,9 +171,7 @@ def test_of_equal_atoms_the_largest_wins_and_the_first(level, dtype, positive, r
     np.testing.assert_allclose(below[:, 15:30], once, **rounding)
 
 
-@dtypes
-@signs
-@pytest.mark.parametrize("n_features", [2, 5])
+@pairs(EVERY_KERNEL, **KERNELS, n_features=[2, 5])
 def test_an_atom_takes_the_place_of_two(level, dtype, positive, n_features):
     """The third atom depends on the other two, which are chosen first, and has the smaller penalty."""
     D = np.zeros((3, n_features), dtype)
@@ -200,9 +187,7 @@ def test_an_atom_takes_the_place_of_two(level, dtype, positive, n_features):
         np.testing.assert_allclose(check([X], [D], 0.5, False).toarray()[0], code * [1, 1, -1], rtol=1e-6)
 
 
-@dtypes
-@signs
-@pytest.mark.parametrize("share", [0.0, 0.3])
+@pairs(EVERY_KERNEL, **KERNELS, share=[0.0, 0.3])
 def test_atoms_that_depend_on_each_other_exactly(level, dtype, positive, share, rng):
     """All rows of -1, 0 and 1, of lengths from 0.5 to 1 for each entry that is not 0."""
     D = np.array(list(product([-1, 0, 1], repeat=4)), dtype)
@@ -214,8 +199,7 @@ def test_atoms_that_depend_on_each_other_exactly(level, dtype, positive, share, 
         assert np.diff(codes.indptr).max() <= 4
 
 
-@dtypes
-@signs
+@pairs(**KERNELS)
 def test_atoms_of_all_sizes(level, dtype, positive, rng):
     D = (rng.standard_normal((40, 8)) * 10.0 ** rng.uniform(-30, 30, (40, 1))).astype(dtype)
     X = rng.standard_normal((10, 8)).astype(dtype)
@@ -231,11 +215,13 @@ def test_atoms_of_all_sizes(level, dtype, positive, rng):
         assert np.all(np.abs(excess[codes != 0]) <= rounding * np.linalg.norm(X))
 
 
-@signs
-@pytest.mark.parametrize(
-    ("dtype", "power"), [(np.float32, -100), (np.float32, 100), (np.float64, -660), (np.float64, 660)]
+@pairs(
+    level=LEVELS,
+    size=[(np.float32, -100), (np.float32, 100), (np.float64, -660), (np.float64, 660)],
+    positive=[False, True],
 )
-def test_samples_of_all_sizes(level, dtype, power, positive, rng):
+def test_samples_of_all_sizes(level, size, positive, rng):
+    dtype, power = size
     X = rng.standard_normal((20, 10)).astype(dtype)
     D = random_dictionary(rng, 30, 10).astype(dtype)
     far = sparse_encode(np.ldexp(X, power), D, float(np.ldexp(0.2, power)), positive)
@@ -245,9 +231,7 @@ def test_samples_of_all_sizes(level, dtype, power, positive, rng):
     np.testing.assert_allclose(np.ldexp(far.toarray(), -power), usual.toarray(), rtol=rounding, atol=rounding)
 
 
-@dtypes
-@signs
-@pytest.mark.parametrize("family", FAMILIES)
+@pairs(dtype=DTYPES, positive=[False, True], family=FAMILIES)
 def test_coherent_atoms(rng, dtype, positive, family):
     for number in range(8):
         D = make_atoms(rng, family, int(rng.integers(5, 100)), int(rng.integers(8, 60))).astype(dtype)

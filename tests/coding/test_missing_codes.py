@@ -18,13 +18,16 @@ from support import twins
 from support.compare import Problem
 from support.inner import _native
 from support.masked_twins import assert_masked_codes_match, cut_problems, encode_cut, knock_out
-from support.problems import encode_with, random_dictionary, smooth_patches
+from support.pairwise import pairs
+from support.problems import LEVELS, encode_with, random_dictionary, smooth_patches
 
 DTYPES = [np.float32, np.float64]
 PURSUITS = ["omp", "ols"]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (40, 150)]
 GRAMS = ["gram", "gram rows", "gram free"]
+KERNELS = {"level": LEVELS, "dtype": DTYPES, "pursuit": PURSUITS}
+EVERY_KERNEL = "level dtype pursuit"
 
 KNOWN: dict = {}
 
@@ -57,12 +60,10 @@ def gram(request, sizes):
     return request.param == "gram"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram", GRAMS, indirect=True)
-@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin(level, dtype, pursuit, gram, n_components, n_features, rng):
+@pairs("level dtype pursuit gram", "level dtype shape", **KERNELS, gram=GRAMS, shape=SHAPES, fixtures=["level", "gram"])
+def test_equals_twin(level, dtype, pursuit, gram, shape, rng):
     """With many missing the kernel adds up what is known, with few it subtracts what is missing."""
+    n_components, n_features = shape
     X = rng.standard_normal((24, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     few, many = knock_out(rng, [X[:12]], 0.15), knock_out(rng, [X[12:]], 0.7)
@@ -71,10 +72,7 @@ def test_equals_twin(level, dtype, pursuit, gram, n_components, n_features, rng)
         check_against_twin([X], [D], gram=gram, n_nonzero_coefs=limit, pursuit=pursuit)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram", GRAMS, indirect=True)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pairs(EVERY_KERNEL, **KERNELS, gram=GRAMS, n_jobs=[1, 2], fixtures=["level", "gram"])
 def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, gram, n_jobs, rng):
     (X,) = knock_out(rng, [smooth_patches(rng, 40).astype(dtype)], 0.3)
     D = random_dictionary(rng, 128, 64).astype(dtype)
@@ -85,9 +83,7 @@ def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, gram, n_jobs, rn
     assert len(set(np.diff(codes.indptr))) > 3, "the tolerance should ask for different numbers of atoms"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+@pairs(EVERY_KERNEL, **KERNELS, gram=GRAMS, fixtures=["level", "gram"])
 def test_equals_twin_for_weighted_views(level, dtype, pursuit, gram, rng):
     Xs = [rng.standard_normal((30, p)).astype(dtype) for p in (5, 11, 3)]
     Ds = [random_dictionary(rng, 50, p).astype(dtype) for p in (5, 11, 3)]
@@ -142,9 +138,7 @@ def test_codes_equal_those_of_scikit_learn_for_known_entries(rng):
 # The same bits
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("n", [1, 7, 500])
+@pairs(EVERY_KERNEL, **KERNELS, n=[1, 7, 500])
 def test_without_a_missing_entry_the_bits_are_those_of_complete_samples(level, dtype, pursuit, n, rng):
     Xs = [rng.standard_normal((n, p)).astype(dtype) for p in (12, 20)]
     Ds = [random_dictionary(rng, 40, p).astype(dtype) for p in (12, 20)]
@@ -198,9 +192,7 @@ def test_more_views_than_there_are_sets_of_them(rng):
     assert_same_bits(codes, sparse_encode(complete, Ds, n_nonzero_coefs=5))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("budget", [0, 1 << 30])
+@pairs(EVERY_KERNEL, **KERNELS, budget=[0, 1 << 30])
 def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, rng, sizes):
     sizes(gram_bytes=budget)
     Xs = [smooth_patches(rng, 300).astype(dtype), rng.standard_normal((300, 10)).astype(dtype)]
@@ -232,8 +224,7 @@ def assert_same_bits(codes, expected):
 # The edge list
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", [*PURSUITS, "lasso"])
+@pairs(level=LEVELS, dtype=DTYPES, pursuit=[*PURSUITS, "lasso"])
 def test_nothing_known_is_a_zero_code_with_a_warning(level, dtype, pursuit, rng):
     X = rng.standard_normal((5, 8)).astype(dtype)
     D = random_dictionary(rng, 12, 8).astype(dtype)
@@ -249,9 +240,7 @@ def test_nothing_known_is_a_zero_code_with_a_warning(level, dtype, pursuit, rng)
     np.testing.assert_array_equal(coded.energy[[1, 4]], 0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+@pairs(EVERY_KERNEL, **KERNELS, gram=GRAMS, fixtures=["level", "gram"])
 def test_no_more_atoms_than_known_entries(level, dtype, pursuit, gram, rng):
     X = rng.standard_normal((40, 10)).astype(dtype)
     X[np.arange(10) >= np.arange(40)[:, None] % 10 + 1] = np.nan
@@ -260,9 +249,7 @@ def test_no_more_atoms_than_known_entries(level, dtype, pursuit, gram, rng):
     np.testing.assert_array_equal(np.diff(codes.indptr), np.minimum(6, np.arange(40) % 10 + 1))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram", GRAMS, indirect=True)
+@pairs(EVERY_KERNEL, **KERNELS, gram=GRAMS, fixtures=["level", "gram"])
 def test_atoms_that_vanish_or_agree_over_the_known_entries(level, dtype, pursuit, gram, rng):
     base = rng.standard_normal((12, 10))
     hidden = np.zeros((6, 10))
@@ -283,9 +270,7 @@ def test_atoms_that_vanish_or_agree_over_the_known_entries(level, dtype, pursuit
         assert counts.max() == 1, "of two equal atoms, only one can be chosen"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("power", [-36, -20, 20, 36])
+@pairs(EVERY_KERNEL, **KERNELS, power=[-36, -20, 20, 36])
 def test_scale_of_the_samples_does_not_matter(level, dtype, pursuit, power, rng):
     (X,) = knock_out(rng, [rng.standard_normal((20, 16)).astype(dtype)], 0.3)
     D = random_dictionary(rng, 30, 16).astype(dtype)

@@ -21,14 +21,16 @@ from support.constrained_twins import (
 )
 from support.learners import make, planted_views
 from support.masked_twins import cut_problems, knock_out
-from support.problems import encode_with, make_coder, random_dictionary
+from support.pairwise import pairs
+from support.problems import LEVELS, encode_with, make_coder, random_dictionary
 
 DTYPES = [np.float32, np.float64]
+PURSUITS = ["omp", "ols"]
 # Sizes around the vectors, panels and blocks of all instruction sets.
 SHAPES = [(1, 1), (3, 2), (16, 16), (33, 20), (64, 64), (130, 17), (20, 70)]
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
-pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])
-grams = pytest.mark.parametrize("gram", [True, False], ids=["gram", "rows"])
+pursuits = pytest.mark.parametrize("pursuit", PURSUITS)
+KERNELS = {"level": LEVELS, "dtype": DTYPES, "pursuit": PURSUITS}
 KNOWN: dict = {}
 
 
@@ -54,19 +56,16 @@ def check_against_twin(Xs, dictionaries, *, gram=None, max_ties=0.05, **argument
     return codes
 
 
-@dtypes
-@pursuits
-@grams
-@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin(level, dtype, pursuit, gram, n_components, n_features, rng):
+@pairs("level dtype pursuit gram", "level dtype shape", **KERNELS, gram=[True, False], shape=SHAPES)
+def test_equals_twin(level, dtype, pursuit, gram, shape, rng):
+    n_components, n_features = shape
     X = rng.standard_normal((20, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     for limit in (1, 3, 12):
         check_against_twin([X], [D], gram=gram, n_nonzero_coefs=limit, pursuit=pursuit, max_ties=0.1)
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_atoms_leave(level, dtype, pursuit, rng):
     """Atoms and samples without negative entries: what was chosen first is often given back."""
     D = np.abs(rng.standard_normal((40, 25))).astype(dtype)
@@ -78,8 +77,7 @@ def test_atoms_leave(level, dtype, pursuit, rng):
     assert one_by_one.data.min() < 0
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_a_tolerance(level, dtype, pursuit, rng):
     D = random_dictionary(rng, 100, 12).astype(dtype)
     X = rng.standard_normal((40, 12)).astype(dtype)
@@ -97,8 +95,7 @@ def test_what_cannot_reach_the_tolerance_is_told(rng):
     np.testing.assert_allclose(codes.toarray(), np.maximum(X, 0))
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_weighted_views(level, dtype, pursuit, rng):
     Xs = [rng.standard_normal((20, p)).astype(dtype) for p in (5, 11, 3)]
     Ds = [random_dictionary(rng, 50, p).astype(dtype) for p in (5, 11, 3)]
@@ -110,9 +107,7 @@ def test_weighted_views(level, dtype, pursuit, rng):
     assert (two != zero).nnz == 0
 
 
-@dtypes
-@pursuits
-@grams
+@pairs("level dtype pursuit", **KERNELS, gram=[True, False])
 def test_missing_entries(level, dtype, pursuit, gram, rng):
     Xs = [rng.standard_normal((30, p)).astype(dtype) for p in (7, 12)]
     Ds = [random_dictionary(rng, 40, p).astype(dtype) for p in (7, 12)]
@@ -139,8 +134,7 @@ def test_missing_entries(level, dtype, pursuit, gram, rng):
     assert others <= 3
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_the_bits_depend_on_nothing_else(level, dtype, pursuit, rng):
     X = rng.standard_normal((150, 24)).astype(dtype)
     D = random_dictionary(rng, 120, 24).astype(dtype)
@@ -156,8 +150,7 @@ def test_the_bits_depend_on_nothing_else(level, dtype, pursuit, rng):
     np.testing.assert_array_equal(sparse_encode(X, D, **options, missing="nan").toarray(), whole)
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_ties_go_to_the_lowest_index(level, dtype, pursuit, rng):
     D = random_dictionary(rng, 20, 8).astype(dtype)
     X = rng.standard_normal((30, 8)).astype(dtype)
@@ -169,8 +162,7 @@ def test_ties_go_to_the_lowest_index(level, dtype, pursuit, rng):
     np.testing.assert_allclose(twice[same][:, :20], once[same], rtol=2e-3 if dtype == np.float32 else 1e-9)
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_scales(level, dtype, pursuit, rng):
     plain = random_dictionary(rng, 30, 8).astype(dtype)
     X = rng.standard_normal((20, 8)).astype(dtype)
@@ -188,8 +180,7 @@ def test_scales(level, dtype, pursuit, rng):
         np.testing.assert_allclose(far.toarray(), np.ldexp(codes.toarray(), power), rtol=1e-4)
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_what_has_no_code(level, dtype, pursuit, rng):
     """Only negative correlations, zero samples, zero atoms."""
     D = np.abs(rng.standard_normal((20, 9))).astype(dtype)
@@ -202,9 +193,7 @@ def test_what_has_no_code(level, dtype, pursuit, rng):
 # Coherent atoms
 
 
-@dtypes
-@pursuits
-@pytest.mark.parametrize("family", FAMILIES)
+@pairs(dtype=DTYPES, pursuit=PURSUITS, family=FAMILIES)
 def test_coherent_atoms(rng, dtype, pursuit, family):
     """Over its own atoms, a code is the best one; it ends where nothing positive is left, and does no harm."""
     for number in range(8):
@@ -246,8 +235,7 @@ def test_float32_does_not_give_up(rng, pursuit):
         assert np.all(mine <= theirs + 0.1 * np.linalg.norm(X, axis=1))
 
 
-@dtypes
-@pursuits
+@pairs(**KERNELS)
 def test_equations_are_solved_however_many_atoms_almost_depend(level, dtype, pursuit, rng):
     """The inverse of a Gram matrix loses digits with each atom that has little left."""
     smooth = np.polynomial.legendre.legval(np.linspace(-1, 1, 36), rng.standard_normal((4, 98)))
@@ -262,12 +250,9 @@ def test_equations_are_solved_however_many_atoms_almost_depend(level, dtype, pur
             assert error <= nnls(atoms[support].T.astype(float), x)[1] + share * np.linalg.norm(x)
 
 
-@pursuits
-@pytest.mark.parametrize("coupling", ["code", "support"])
+@pytest.mark.parametrize(("pursuit", "coupling"), [("omp", "code"), ("ols", "code"), ("omp", "support")])
 def test_tolerances_a_little_below_a_residual(level, pursuit, coupling, rng):
     """With large coefficients the running residual has large errors; near tol, it is computed anew."""
-    if coupling == "support" and pursuit == "ols":
-        return
     options = {"pursuit": pursuit, "coupling": coupling, "positive": True, "n_samples": 1}
 
     def error_of(x, D, **limits):
@@ -333,8 +318,7 @@ def check_support(Xs, Ds, codes, expected, limit, max_ties):
                 assert np.linalg.norm((code[i] - other[i]) * norms) <= rounding * spread * size
 
 
-@dtypes
-@pytest.mark.parametrize("widths", [(1,), (9, 5), (16, 30, 7)])
+@pairs(level=LEVELS, dtype=DTYPES, widths=[(1,), (9, 5), (16, 30, 7)])
 def test_a_common_support_equals_the_twin(level, dtype, widths, rng):
     for n_components in (3, 40):
         Xs = [rng.standard_normal((20, p)).astype(dtype) for p in widths]

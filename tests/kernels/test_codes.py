@@ -9,10 +9,13 @@ from coupledict import sparse_encode
 from support import twins
 from support.compare import Problem, assert_codes_match, assert_greedy
 from support.inner import Samples, encode
-from support.problems import make_coder, random_dictionary, smooth_patches
+from support.pairwise import pairs
+from support.problems import LEVELS, make_coder, random_dictionary, smooth_patches
 
 DTYPES = [np.float32, np.float64]
 PURSUITS = ["omp", "ols"]
+KERNELS = {"level": LEVELS, "dtype": DTYPES, "pursuit": PURSUITS}
+EVERY_KERNEL = "level dtype pursuit"
 # Sizes around the vectors, panels and blocks of all instruction sets, and features around the depth of a panel.
 SHAPES = [(1, 1), (3, 2), (15, 7), (16, 16), (33, 20), (64, 64), (130, 17), (257, 40), (40, 300)]
 
@@ -43,21 +46,18 @@ def check_against_twin(Xs, dictionaries, **arguments):
     return codes
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin(level, dtype, pursuit, n_components, n_features, rng):
+@pairs(EVERY_KERNEL, "level dtype shape", **KERNELS, shape=SHAPES)
+def test_equals_twin(level, dtype, pursuit, shape, rng):
+    n_components, n_features = shape
     X = rng.standard_normal((30, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     for limit in (1, 3, 12):
         check_against_twin([X], [D], n_nonzero_coefs=limit, pursuit=pursuit)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pairs(EVERY_KERNEL, **KERNELS, n_jobs=[1, 2])
 def test_equals_twin_on_patches_with_tol(level, dtype, pursuit, n_jobs, rng):
-    X = smooth_patches(rng, 100).astype(dtype)
+    X = smooth_patches(rng, 60).astype(dtype)
     D = random_dictionary(rng, 128, 64).astype(dtype)
     tol = 0.02 * float(np.mean(np.sum(X**2, axis=1)))
     codes = check_against_twin([X], [D], tol=tol, pursuit=pursuit, n_jobs=n_jobs)
@@ -76,11 +76,10 @@ def test_equals_twin_for_weighted_views(level, dtype, pursuit, rng):
         check_against_twin(Xs, dictionaries, tol=2.0, pursuit=pursuit, view_weights=weights)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize(("n_components", "n_features"), SHAPES)
-def test_equals_twin_without_gram(level, dtype, pursuit, n_components, n_features, rng, sizes):
+@pairs(EVERY_KERNEL, "level dtype shape", **KERNELS, shape=SHAPES)
+def test_equals_twin_without_gram(level, dtype, pursuit, shape, rng, sizes):
     sizes(gram_bytes=0)
+    n_components, n_features = shape
     X = rng.standard_normal((60, n_features)).astype(dtype)
     D = random_dictionary(rng, n_components, n_features).astype(dtype)
     check_against_twin([X], [D], n_nonzero_coefs=6, pursuit=pursuit)
@@ -121,8 +120,7 @@ def test_the_gram_matrix_is_made_where_it_pays(n_components, n_features, limit, 
     assert np.abs(coded - other).max() < 1e-4 * np.abs(X).max()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("gram_bytes", [0, 1 << 30])
+@pairs(level=LEVELS, dtype=DTYPES, gram_bytes=[0, 1 << 30])
 def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_bytes, rng, sizes):
     sizes(gram_bytes=gram_bytes)
     X = smooth_patches(rng, 500).astype(dtype)
@@ -147,9 +145,7 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
     assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("gram_bytes", [0, 1 << 30])
+@pairs(EVERY_KERNEL, **KERNELS, gram_bytes=[0, 1 << 30])
 def test_awkward_dictionaries(level, dtype, pursuit, gram_bytes, rng, sizes):
     """Duplicates, near-duplicates, zero atoms and linear dependence: no atom twice, no NaN, still greedy."""
     sizes(gram_bytes=gram_bytes)
@@ -165,9 +161,7 @@ def test_awkward_dictionaries(level, dtype, pursuit, gram_bytes, rng, sizes):
     assert not np.isin(codes.indices, zero_atoms).any()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("distance", [1, 2, 3, 5, 16, 17, 40])
+@pairs(EVERY_KERNEL, "level dtype distance", **KERNELS, distance=[1, 2, 3, 5, 16, 17, 40])
 def test_of_equal_atoms_the_first_is_chosen(level, dtype, pursuit, distance, rng):
     """They meet in one lane of a vector, in two lanes, in two vectors, panels and blocks."""
     X = rng.standard_normal((50, 12)).astype(dtype)
@@ -185,9 +179,7 @@ def test_coding_ends_when_only_rounding_is_left(level, dtype, rng):
     np.testing.assert_allclose(codes @ D, X, atol=1e3 * np.finfo(dtype).eps * np.abs(X).max())
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("pursuit", PURSUITS)
-@pytest.mark.parametrize("power", [-36, -20, 20, 36])
+@pairs(EVERY_KERNEL, **KERNELS, power=[-36, -20, 20, 36])
 def test_scale_of_the_signals_does_not_matter(level, dtype, pursuit, power, rng):
     """Squares of these signals leave float32; further out, those of float64 do (test_properties)."""
     X = rng.standard_normal((20, 16)).astype(dtype)

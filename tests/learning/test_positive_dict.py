@@ -17,7 +17,8 @@ from coupledict.learning.settings import LearningSettings
 from support import twins_of_updates as twin
 from support.inner import CodingRule, InMemory, ModelState, Sums, Threads, _native
 from support.learners import assert_same_model, make, norms, planted_views, start_of
-from support.problems import random_dictionary
+from support.pairwise import pairs
+from support.problems import LEVELS, random_dictionary
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
 MARKS = {1: [True], 2: [True, False], 3: [False, True, True]}
@@ -58,9 +59,7 @@ def split(group):
     return group.split(np.dtype(np.float64))
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("n_fixed", [0, 2])
+@pairs(level=LEVELS, n_views=[1, 2, 3], normalize=["views", "joint"], n_fixed=[0, 2])
 def test_statistics_equal_the_twin_and_never_do_harm(level, n_views, normalize, n_fixed, rng):
     Xs, group, codes = make_case(rng, n_views, normalize, n_fixed=n_fixed)
     weights, marks = WEIGHTS[:n_views], MARKS[n_views]
@@ -79,10 +78,11 @@ def test_statistics_equal_the_twin_and_never_do_harm(level, n_views, normalize, 
     assert objectives[1] < objectives[0]
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("unused", ["keep", "mean"])
-@pytest.mark.parametrize("positive_code", [False, True])
+@pairs(
+    "level unused positive_code",
+    level=LEVELS, n_views=[1, 2, 3], normalize=["views", "joint"],
+    unused=["keep", "mean"], positive_code=[False, True],
+)  # fmt: skip
 def test_the_sequential_update_equals_the_twin_and_never_does_harm(
     level, n_views, normalize, unused, positive_code, rng
 ):
@@ -122,8 +122,7 @@ def test_statistics_of_codes_are_those_of_sums(level, normalize, rng):
     assert negative(split(other)) == [False, True]
 
 
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("kind", ["statistics", "sequential"])
+@pairs(level=LEVELS, normalize=["views", "joint"], kind=["statistics", "sequential"])
 def test_an_atom_that_would_vanish_stays(level, normalize, kind, rng):
     """All samples point away: 0 would be the best atom, and has no norm. With joint norms it may vanish in a view."""
     atoms = [np.abs(rng.standard_normal((1, 4))), np.abs(rng.standard_normal((1, 3)))]

@@ -11,7 +11,8 @@ from coupledict.learning import updates
 from coupledict.learning.atoms import AtomGroup
 from support import twins_of_updates as twin
 from support.inner import Order, Samples, Sums, sum_codes
-from support.problems import make_coder, random_dictionary, smooth_patches
+from support.pairwise import pairs
+from support.problems import LEVELS, make_coder, random_dictionary, smooth_patches
 
 WIDTHS = {1: [9], 2: [9, 5], 3: [9, 5, 12]}
 
@@ -38,11 +39,11 @@ def split(group):
     return group.split(np.dtype(np.float64))
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("n_fixed", [0, 2])
-@pytest.mark.parametrize("name", ["sequential", "ksvd"])
-@pytest.mark.parametrize("unused", ["keep", "mean"])
+@pairs(
+    "level name unused",
+    level=LEVELS, n_views=[1, 2, 3], normalize=["views", "joint"],
+    n_fixed=[0, 2], name=["sequential", "ksvd"], unused=["keep", "mean"],
+)  # fmt: skip
 def test_code_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, unused, rng):
     Xs, dictionaries, weights = make_case(rng, n_views)
     group = make_group(dictionaries, weights, normalize == "joint", n_fixed)
@@ -61,8 +62,7 @@ def test_code_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, u
     assert np.abs(group.atoms - np.hstack(before)).max() > 0.1
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_jobs", [1, 3])
+@pairs(level=LEVELS, dtype=[np.float32, np.float64], n_jobs=[1, 3])
 def test_statistics_equal_the_twin(level, dtype, n_jobs, rng):
     Xs, dictionaries, weights = make_case(rng, 2, dtype, n=1500)
     group = make_group(dictionaries, weights, joint=False)
@@ -88,10 +88,7 @@ def test_statistics_equal_the_twin(level, dtype, n_jobs, rng):
     np.testing.assert_allclose(left, [np.sum(r**2) for r in residuals], rtol=1e-3 if dtype == np.float32 else 1e-9)
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("n_fixed", [0, 2])
-@pytest.mark.parametrize("name", ["statistics", "mod"])
+@pairs(level=LEVELS, n_views=[1, 2, 3], normalize=["views", "joint"], n_fixed=[0, 2], name=["statistics", "mod"])
 def test_sum_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, rng):
     Xs, dictionaries, weights = make_case(rng, n_views)
     group = make_group(dictionaries, weights, normalize == "joint", n_fixed)
@@ -140,10 +137,7 @@ def test_leading_direction_is_that_of_the_svd(shape, rng):
     np.testing.assert_allclose(np.abs(found @ expected), 1, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("data", ["random", "patches"])
-@pytest.mark.parametrize("unused", ["keep", "mean"])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
+@pairs(n_views=[1, 2, 3], data=["random", "patches"], unused=["keep", "mean"], normalize=["views", "joint"])
 def test_the_whole_loop_equals_the_twin(n_views, data, unused, normalize, rng):
     """The same objective after every iteration: the sequential update, the linear schedule, weights and all."""
     if data == "random":
@@ -181,9 +175,7 @@ def test_sequential_update_in_float32(rng):
         np.testing.assert_allclose(mine, theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_views", [1, 2, 3])
-@pytest.mark.parametrize("normalize", ["views", "joint"])
-@pytest.mark.parametrize("n_fixed", [0, 2])
+@pairs(level=LEVELS, n_views=[1, 2, 3], normalize=["views", "joint"], n_fixed=[0, 2])
 def test_statistics_of_codes_equal_those_of_sums(level, n_views, normalize, n_fixed, rng):
     Xs, dictionaries, weights = make_case(rng, n_views)
     group, other = (make_group(dictionaries, weights, normalize == "joint", n_fixed) for _ in range(2))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledict import sparse_encode
+from coupledict import build_info, sparse_encode
 from coupledict.coding import making, passes
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
+
+LEVELS = build_info()["simd_available"]
 
 
 def smooth_patches(rng, n, side=8):
