@@ -56,12 +56,12 @@ def header_length(contents: bytes) -> int:
     return 8 + int.from_bytes(contents[:8], "little")
 
 
-def forge(tensors: Mapping[str, Any], metadata: Mapping[str, Any] | str) -> bytes:
+def forge(tensors: Mapping[str, Any], metadata: Mapping[str, Any] | str, version: str = models.FORMAT_VERSION) -> bytes:
     """Return a model file of any arrays and any metadata, or their text, with the checksum of an honest one."""
     text = metadata if isinstance(metadata, str) else json.dumps(metadata)
     marks = {
         "format": models.FORMAT,
-        "format_version": models.FORMAT_VERSION,
+        "format_version": version,
         "metadata": text,
         "checksum": models._checksum(tensors, text),
     }

@@ -21,7 +21,7 @@ from coupledict.classification._dictionaries import default_components
 from coupledict.classification._folds import draw_folds
 from coupledict.classification._heads import fit_head
 from coupledict.classification._kernel import choose_kernel, choose_landmarks, fit_kernel_head, likeness
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 
 
 def subspaces(rng, n_classes=12, n=30, n_features=30, dimension=4, noise=0.3):

@@ -8,7 +8,7 @@ import pytest
 import coupledict
 from coupledict import sparse_encode
 from coupledict.classification import CoupledClassifier, SparseRepresentationClassifier
-from coupledict.files.models import ModelFileError, read_model, write_model
+from coupledict.files import ModelFileError, read_model, write_model
 
 
 def make(**parameters):

@@ -15,8 +15,8 @@ from PIL import Image, ImageCms, ImageOps
 from scipy.ndimage import gaussian_filter
 from skimage import data
 
+from coupledict import Progress
 from coupledict.cli._stacks import natural_key
-from coupledict.foundation.progress import Progress
 from coupledict.images import FusedSource, Fusion, MultiFocusFusion
 from support.command import call, refused
 from support.exif import LENS, MODEL, block, by_pillow

@@ -13,16 +13,10 @@ from scipy.ndimage import gaussian_filter
 
 import coupledict
 from coupledict.cli import _learn
-from coupledict.coding.rule import Pursuit
 from coupledict.files import read_model
-from coupledict.files.state import ModelState
 from coupledict.foundation.block_sizes import SIZES
-from coupledict.learning.schedule import ScheduleName
-from coupledict.learning.settings import Normalize
-from coupledict.learning.start import InitName
-from coupledict.learning.unused import UnusedAtoms
-from coupledict.learning.updates import UpdateName
 from support.command import call, refused
+from support.inner import InitName, ModelState, Normalize, Pursuit, ScheduleName, UnusedAtoms, UpdateName
 
 N_SAMPLES = 400
 

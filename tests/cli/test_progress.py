@@ -8,10 +8,9 @@ import sys
 
 import pytest
 
+from coupledict import Progress
 from coupledict.cli._progress import Lines, _duration, progress_bar
-from coupledict.estimators.verbose import Bar, watched
-from coupledict.foundation.progress import Progress
-from coupledict.foundation.text import takes_escapes
+from support.inner import Bar, takes_escapes, watched
 
 
 class Clock:

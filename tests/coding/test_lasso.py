@@ -12,9 +12,9 @@ from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDict
 from coupledict import sparse_encode as encode_any
 from coupledict.coding.passes import encode
 from coupledict.coding.samples import Samples
+from coupledict.foundation.block_sizes import SIZES
 from support.coherent import FAMILIES, SIGNALS, make_atoms, make_signals
 from support.constrained_twins import assert_lasso, duality_gap, fault_of_lasso_code, lasso_code, objective
-from support.inner import SIZES
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 from support.pairwise import pairs

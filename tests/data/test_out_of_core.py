@@ -17,7 +17,7 @@ import zarr
 
 from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
 from coupledict.data import blocks
-from support.inner import SIZES
+from coupledict.foundation.block_sizes import SIZES
 from support.learners import assert_same_model, make, planted_views, without_times
 from support.programs import run, run_python
 

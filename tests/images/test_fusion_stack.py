@@ -13,12 +13,12 @@ import pytest
 from PIL import Image
 
 from coupledict import StoppedByCallback
-from coupledict.foundation.progress import Meter
 from coupledict.images import MultiFocusFusion
 from coupledict.images._fusion_passes import fuse_stack, look
 from coupledict.images._fusion_passes import place as place_pictures
 from coupledict.images._fusion_slabs import slab_size, split
 from coupledict.images._fusion_stack import Stack
+from support.inner import Meter
 from support.stacks import motion, moved_strips, psnr, strips, texture
 
 SHARP = texture((96, 120), finest=1.0).round().astype(np.uint8)

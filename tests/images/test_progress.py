@@ -12,10 +12,10 @@ from skimage import data
 
 from coupledict import StoppedByCallback
 from coupledict.foundation.block_sizes import SIZES
-from coupledict.foundation.progress import Meter
 from coupledict.images import MultiFocusFusion, SuperResolution
 from coupledict.images._sr_geometry import Geometry
 from coupledict.images._sr_pipeline import predict_patches
+from support.inner import Meter
 from support.listening import Listener, check_course
 
 SHARP = data.coins()[40:140, 30:150]

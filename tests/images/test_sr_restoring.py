@@ -10,13 +10,12 @@ from PIL import Image
 from skimage import data
 
 from coupledict.files import read_model, write_model
-from coupledict.files.state import CONTRADICTIONS, ModelState
 from coupledict.foundation.block_sizes import SIZES
-from coupledict.foundation.progress import Meter
 from coupledict.images import SuperResolution, _sr_pipeline, imresize
 from coupledict.images._sr_learning import Settings, add_noise, compress, learn, samples
 from coupledict.images._sr_restoring import GEOMETRY, PatchRestorer, Restoration, shipped, trust
 from support.cases import first_and_slow
+from support.inner import CONTRADICTIONS, Meter, ModelState
 
 SMALL = Settings(
     n_anchors=4, n_samples=4000, class_shares=(0.0, 0.5), factors=(0.5,), noise_levels=(5.0, 10.0), qualities=(75,)

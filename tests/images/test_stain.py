@@ -10,11 +10,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from coupledict import sparse_encode
-from coupledict.foundation.progress import Meter
 from coupledict.images import StainSeparator
 from coupledict.images._stain_finding import find_stains
 from coupledict.images._stain_learning import exact_codes, learn_colours, unit_rows
 from coupledict.images._stain_pictures import estimate_white
+from support.inner import Meter
 from support.tissue import DENSITIES, ONE_LOOK, OTHER_LOOK, TILE, eight_bits, light, tissue
 
 

@@ -9,12 +9,12 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from coupledict.foundation.block_sizes import SIZES
-from coupledict.foundation.progress import Meter
 from coupledict.images import _sr_anchored, _sr_pipeline, _sr_samples
 from coupledict.images._resize import imresize
 from coupledict.images._sr_geometry import Geometry
 from coupledict.images._sr_model import DetailPredictor
 from coupledict.images._super_resolution import SuperResolution
+from support.inner import Meter
 
 SCALES = (2, 3, 4)
 METHODS = ("anchored", "coupled")

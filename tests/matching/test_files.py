@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 import coupledict
 from coupledict import ModelFileError
-from coupledict.files.models import read_model, write_model
+from coupledict.files import read_model, write_model
 from coupledict.matching import CrossModalMatcher
 from support.learners import planted_views
 

@@ -11,11 +11,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning
-from coupledict.estimators.ensemble import seeds
 from coupledict.foundation.block_sizes import SIZES
 from coupledict.matching import CrossModalMatcher, mean_average_precision, mean_reciprocal_rank, rank_k
 from coupledict.matching._choosing import ALPHA, WIDTH
 from coupledict.matching._mapped import sets_of_views, spread
+from support.inner import seeds
 from support.learners import planted_views
 
 SMALL = {"n_components": 16, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 6, "random_state": 0}

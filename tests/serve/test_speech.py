@@ -225,7 +225,7 @@ def test_it_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, call, 
 
 
 def test_a_share_is_told_only_when_it_is_known(tmp_path):
-    from coupledict.foundation.progress import Progress
+    from coupledict import Progress
 
     job = _jobs.Job(lambda job: {}, tmp_path, {})
     assert job.share is None

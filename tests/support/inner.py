@@ -9,7 +9,7 @@ from coupledict.coding.prepared import PreparedCoder
 from coupledict.coding.preparing import WholeSamples
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.results import Sums
-from coupledict.coding.rule import CodingRule
+from coupledict.coding.rule import CodingRule, Pursuit
 from coupledict.coding.samples import Piece, Samples, check_finite
 from coupledict.data.block_work import Wanted
 from coupledict.data.memory import InMemory
@@ -17,13 +17,19 @@ from coupledict.data.moments import MomentSums
 from coupledict.data.order import Order
 from coupledict.data.pieces import halve
 from coupledict.data.tree import FAN_IN, TreeSum
-from coupledict.estimators.ensemble import fit_many
+from coupledict.estimators.ensemble import fit_many, seeds
 from coupledict.estimators.keeping import keep_fitted
-from coupledict.estimators.verbose import watched
-from coupledict.files.state import ModelState
-from coupledict.foundation.block_sizes import SIZES
+from coupledict.estimators.verbose import Bar, watched
+from coupledict.files.state import CONTRADICTIONS, ModelState
+from coupledict.foundation.progress import Meter
 from coupledict.foundation.quiet import without_warnings
+from coupledict.foundation.text import takes_escapes
 from coupledict.kernels import _native
+from coupledict.learning.schedule import ScheduleName
+from coupledict.learning.settings import Normalize
+from coupledict.learning.start import InitName
+from coupledict.learning.unused import UnusedAtoms
+from coupledict.learning.updates import UpdateName
 from coupledict.loading import PLACES
 from coupledict.parallel.blas import one_blas_thread
 from coupledict.parallel.cancel import Cancelled, CancelToken
@@ -31,25 +37,33 @@ from coupledict.parallel.jobs import Threads
 from coupledict.parallel.ordered import RUN_AHEAD, in_order
 
 __all__ = [
+    "Bar",
+    "CONTRADICTIONS",
     "CancelToken",
     "Cancelled",
     "CodingRule",
     "FAN_IN",
     "InMemory",
+    "InitName",
+    "Meter",
     "ModelState",
     "MomentSums",
+    "Normalize",
     "Order",
     "PLACES",
     "Piece",
     "PreparedCoder",
+    "Pursuit",
     "RUN_AHEAD",
     "Recipe",
-    "SIZES",
     "Samples",
+    "ScheduleName",
     "Scratch",
     "Sums",
     "Threads",
     "TreeSum",
+    "UnusedAtoms",
+    "UpdateName",
     "Wanted",
     "WholeSamples",
     "_native",
@@ -61,7 +75,9 @@ __all__ = [
     "keep_fitted",
     "make_coder",
     "one_blas_thread",
+    "seeds",
     "sum_codes",
+    "takes_escapes",
     "watched",
     "without_warnings",
 ]
