@@ -2,79 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
-from _classifiers_data import Problem
-from _classifiers_methods import Method
-from _classifiers_runs import Record
+from _classifiers_methods import METHODS
+from _classifiers_runs import Outcome
 from _data import Array
-from _timing import duration, table
+from _main import duration, join, table
 from scipy.stats import rankdata
 
 REFERENCE = "ridge"
 
 
 class Figures:
-    """What the record says, as arrays over splits."""
+    """Outcomes as arrays over splits, by data set and method."""
 
-    def __init__(self, problems: dict[str, Problem], methods: Sequence[Method], splits: int, record: Record) -> None:
-        self.problems, self.methods, self.splits, self.record = problems, methods, splits, record
+    def __init__(self, results: Mapping[str, list[Outcome]]) -> None:
+        self._outcomes = {tuple(case.split("; ", 1)): found for case, found in results.items()}
+        self.problems = list(dict.fromkeys(name for name, _ in self._outcomes))
+        tried = {method for _, method in self._outcomes}
+        self.methods = [method for method in METHODS if method.name in tried]
 
-    def of(self, name: str, method: Method, key: str) -> Array | None:
+    def of(self, name: str, method: str, key: str) -> Array | None:
         """Return a figure for each split, or None where it was not measured."""
-        found = [self.record.find(name, self.problems[name], method, split) for split in range(self.splits)]
-        values = [outcome[key] for outcome in found if outcome is not None and key in outcome]
-        return np.array(values) if len(values) == self.splits else None
+        found = self._outcomes.get((name, method), [])
+        values = [outcome[key] for outcome in found if key in outcome]
+        return np.array(values) if values and len(values) == len(found) else None
 
-    def cells(self, key: str, write: Callable[[Array, str], str]) -> list[list[str]]:
+    def cells(self, key: str, write: Callable[[Array], str]) -> list[list[str]]:
         """Return a row of cells for each method."""
         rows = []
         for method in self.methods:
-            values = {name: self.of(name, method, key) for name in self.problems}
-            if all(value is None for value in values.values()):
-                continue
-            rows.append([method.name, *("-" if v is None else write(v, name) for name, v in values.items())])
+            values = [self.of(name, method.name, key) for name in self.problems]
+            if any(value is not None for value in values):
+                rows.append([method.name, *("-" if value is None else write(value) for value in values)])
         return rows
 
     def choices(self) -> list[list[str]]:
         """Return what our methods chose by themselves in the first split."""
         rows = []
-        for method in self.methods:
+        for method in (method for method in self.methods if method.own):
             for name in self.problems:
-                found = self.record.find(name, self.problems[name], method, 0) if method.own else None
-                if found is not None:
-                    rows.append([method.name, name, ", ".join(f"{k} {v}" for k, v in found.get("chosen", {}).items())])
+                for outcome in self._outcomes.get((name, method.name), [])[:1]:
+                    chosen = outcome.get("chosen", {})
+                    rows.append([method.name, name, ", ".join(f"{k} {v}" for k, v in chosen.items())])
         return rows
 
     def ranks(self) -> dict[str, float]:
         """Return the mean rank of each method that is ranked and was tried on every set; 1 is best."""
-        tried = [
-            method
-            for method in self.methods
-            if method.ranked and all(self.of(name, method, "accuracy") is not None for name in self.problems)
-        ]
-        means = [[float(np.mean(self._known(name, method))) for method in tried] for name in self.problems]
-        ranks = np.mean([rankdata(-np.round(row, 10)) for row in means], axis=0) if tried else []
-        return {method.name: float(rank) for method, rank in zip(tried, ranks, strict=True)}
-
-    def _known(self, name: str, method: Method) -> Array:
-        values = self.of(name, method, "accuracy")
-        assert values is not None
-        return values
+        means: dict[str, list[float]] = {}
+        for method in (method for method in self.methods if method.ranked):
+            values = [self.of(name, method.name, "accuracy") for name in self.problems]
+            known = [float(value.mean()) for value in values if value is not None]
+            if len(known) == len(values):
+                means[method.name] = known
+        columns = zip(*means.values(), strict=True)
+        ranks = np.mean([rankdata(-np.round(column, 10)) for column in columns], axis=0)
+        return dict(zip(means, map(float, np.atleast_1d(ranks)), strict=True)) if means else {}
 
     def against_reference(self) -> list[list[str]]:
         """Return for each method the paired differences to ridge, and on how many sets it wins, ties and loses."""
-        reference = next((method for method in self.methods if method.name == REFERENCE), None)
-        if reference is None:
-            return []
         rows = []
-        for method in self.methods:
-            if method is reference:
-                continue
+        for method in (method for method in self.methods if method.name != REFERENCE):
             cells, verdicts = [], []
             for name in self.problems:
-                theirs, base = self.of(name, method, "accuracy"), self.of(name, reference, "accuracy")
+                theirs, base = (self.of(name, own, "accuracy") for own in (method.name, REFERENCE))
                 if theirs is None or base is None:
                     cells.append("-")
                     continue
@@ -88,30 +80,31 @@ class Figures:
         return rows
 
 
-def print_report(figures: Figures) -> None:
-    """Print all tables."""
-    headers = ["", *figures.problems]
-    ranks = figures.ranks()
-
-    def spread(values: Array, _: str) -> str:
-        return f"{100 * values.mean():.1f} +- {100 * values.std():.1f}"
-
-    rows = figures.cells("accuracy", spread)
+def tables(results: Mapping[str, list[Outcome]]) -> str:
+    """Return all tables."""
+    figures = Figures(results)
+    headers, ranks = ["", *figures.problems], figures.ranks()
+    rows = figures.cells("accuracy", lambda values: f"{100 * values.mean():.1f} +- {100 * values.std():.1f}")
     ranked = [[*row, f"{ranks[row[0]]:.2f}" if row[0] in ranks else "-"] for row in rows]
-    print(f"\nAccuracy in per cent, mean and spread of {figures.splits} splits, and mean rank over the data sets")
-    print(table([*headers, "rank"], ranked))
-    print(
-        f"\nAccuracy less that of {REFERENCE} on the same split, in per cent, mean and spread; on how many sets it is"
+    splits = len(next(iter(results.values())))
+
+    def median(values: Array) -> str:
+        return duration(float(np.median(values)))
+
+    return join(
+        f"Accuracy in per cent, mean and spread of {splits} splits, and mean rank over the data sets",
+        table([*headers, "rank"], ranked),
+        f"Accuracy less that of {REFERENCE} on the same split, in per cent, mean and spread; on how many sets it is"
+        " above, within, below the spread",
+        table([*headers, "won/tied/lost"], figures.against_reference()),
+        "What was chosen in the first split",
+        table(["", "data set", "chosen"], figures.choices(), left=3),
+        "Brier score, 0 to 2",
+        table(headers, figures.cells("brier", lambda values: f"{values.mean():.3f}")),
+        "Log loss",
+        table(headers, figures.cells("log_loss", lambda values: f"{values.mean():.3f}")),
+        "Processor time to fit, choice of settings included; medians",
+        table(headers, figures.cells("fit", median)),
+        "Processor time to classify the test part; medians",
+        table(headers, figures.cells("predict", median)),
     )
-    print("above, within, below the spread")
-    print(table([*headers, "won/tied/lost"], figures.against_reference()))
-    print("\nWhat was chosen in the first split")
-    print(table(["", "data set", "chosen"], figures.choices(), left=3))
-    print("\nBrier score, 0 to 2")
-    print(table(headers, figures.cells("brier", lambda values, _: f"{values.mean():.3f}")))
-    print("\nLog loss")
-    print(table(headers, figures.cells("log_loss", lambda values, _: f"{values.mean():.3f}")))
-    print("\nProcessor time to fit, choice of settings included; medians")
-    print(table(headers, figures.cells("fit", lambda values, _: duration(float(np.median(values))))))
-    print("\nProcessor time to classify the test part; medians")
-    print(table(headers, figures.cells("predict", lambda values, _: duration(float(np.median(values))))), flush=True)

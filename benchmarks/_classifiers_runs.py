@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,20 +97,18 @@ def run_split(problem: Problem, method: Method, split: int) -> Outcome:
     return outcome
 
 
-def run_all(
-    problems: dict[str, Problem], methods: Sequence[Method], splits: int, record: Record, again: Sequence[str] = ()
-) -> None:
-    """Do the runs that are not on record, and those of the methods named in `again`."""
+def run_splits(
+    name: str, problem: Problem, method: Method, splits: int, record: Record, *, again: bool = False
+) -> list[Outcome]:
+    """Return the outcomes of all splits; those on record are not run again unless they are asked for."""
+    outcomes = []
     with warnings.catch_warnings(), limit_threads(1):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # dictlearn divides by norms of atoms that it lost
-        for name, problem in problems.items():
-            for method in methods:
-                if not method.suits(problem):
-                    continue
-                for split in range(splits):
-                    if method.name in again or record.find(name, problem, method, split) is None:
-                        outcome = run_split(problem, method, split)
-                        record.keep(name, problem, method, split, outcome)
-                        seconds = outcome["fit"] + outcome["predict"]
-                        print(f"{name}, {method.name}, split {split}: {seconds:.1f} s", file=sys.stderr, flush=True)
+        for split in range(splits):
+            outcome = None if again else record.find(name, problem, method, split)
+            if outcome is None:
+                outcome = run_split(problem, method, split)
+                record.keep(name, problem, method, split, outcome)
+            outcomes.append(outcome)
+    return outcomes

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from _coders import OURS
 from _large_learning import Iteration
-from _timing import duration, table
+from _main import duration, join, table
 
 GOAL = 0.5
 
@@ -43,8 +43,8 @@ class Memory:
     beyond_mb: float
 
 
-def print_rows(rows: Sequence[Row]) -> None:
-    """Print what was measured for one dictionary."""
+def tell_rows(rows: Sequence[Row]) -> str:
+    """Return what was measured for one dictionary."""
     ours = {row.n_signals: row.seconds for row in rows if row.coder == OURS}
     lines = [
         [
@@ -60,33 +60,34 @@ def print_rows(rows: Sequence[Row]) -> None:
         ]
         for row in rows
     ]
-    print(
-        table(["coder", "signals", "time", "runs", "/ ours", "share", "share, Gram", "residual", "same atoms"], lines)
-    )
+    heads = ["coder", "signals", "time", "runs", "/ ours", "share", "share, Gram", "residual", "same atoms"]
+    return table(heads, lines)
 
 
-def print_rest(
+def tell_rest(
     rows: Sequence[Row], memory: Sequence[Memory], iterations: Sequence[Iteration], left_out: Sequence[str]
-) -> None:
-    """Print memory, learning, what was left out, and whether the goal was reached."""
-    print("\nc computed from fewer signals. * fewer runs: more would have passed the budget. Residual: relative, RMS.")
-    print("Same atoms: signals with the same support as ours.\n")
-    print("Coding: megabytes of signals and atoms, of the codes, and of the peak beyond both\n")
+) -> str:
+    """Return memory, learning, what was left out, and whether the goal was reached."""
     lines = [[f"{value:,.0f}" for value in asdict(row).values()] for row in memory]
-    print(table(["atoms", "features", "T", "signals", "input", "output", "beyond"], lines, left=0))
+    blocks = [
+        "c computed from fewer signals. \\* fewer runs: more would have passed the budget. Residual: relative, RMS."
+        " Same atoms: signals with the same support as ours.",
+        "Coding: megabytes of signals and atoms, of the codes, and of the peak beyond both",
+        table(["atoms", "features", "T", "signals", "input", "output", "beyond"], lines, left=0),
+    ]
     if iterations:
-        print("\nOne iteration of learning, set-up included, one run; megabytes of input, and of the peak beyond\n")
+        blocks.append("One iteration of learning, set-up included, one run; megabytes of input, and of the peak beyond")
         lines = [
             [row.update, f"{row.n_samples:,}", f"{row.n_atoms:,}", f"{row.n_features:,}", str(row.n_nonzero_coefs),
              "not finished" if row.seconds is None else duration(row.seconds), f"{row.input_mb:,.0f}",
              "-" if row.beyond_mb is None else f"{row.beyond_mb:,.0f}"]
             for row in iterations
         ]  # fmt: skip
-        print(table(["update", "samples", "atoms", "features", "T", "time", "input MB", "beyond MB"], lines))
-    print("\n".join(["", *left_out]))
+        blocks.append(table(["update", "samples", "atoms", "features", "T", "time", "input MB", "beyond MB"], lines))
     worst = min((row for row in rows if row.coder == OURS), key=lambda row: row.share)
     verdict = "reached" if worst.share >= GOAL else "NOT reached"
     where = (
         f"{worst.n_components:,} atoms, {worst.n_features:,} features, T = {worst.n_nonzero_coefs}, {worst.n_signals:,}"
     )
-    print(f"Goal: share of sgemm at least {GOAL:.0%}: {verdict}, worst {worst.share:.0%} ({where} signals).")
+    goal = f"Goal: share of sgemm at least {GOAL:.0%}: {verdict}, worst {worst.share:.0%} ({where} signals)."
+    return join(*blocks, *left_out, goal)

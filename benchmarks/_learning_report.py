@@ -1,12 +1,11 @@
-"""How the results of the learning benchmark are kept and told: tables, goals, plain data and a plot."""
+"""How the results of the learning benchmark are kept and told: tables, goals and a plot."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from _learners import DEFAULT, KSVD, MOD, N_SEEDS, PAPER, PER_VIEW, REFERENCE, UsualKSVD
@@ -15,7 +14,7 @@ from _learning_parts import RULES, SEQUENTIAL, Identity, Iteration, Unused
 from _learning_plots import Curve, CurvePanel, Style, curve_panels
 from _learning_quality import Contest, Trace
 from _learning_tasks import THREADS
-from _timing import duration, table
+from _main import duration, join, table
 
 from coupledict.experiments.peers import DICTLEARN, DICTLEARN_WORST, SKLEARN, SPAMS, SPAMS_OWN
 
@@ -131,9 +130,8 @@ def _identity_goals(rows: list[Identity]) -> list[Goal]:
     return goals
 
 
-def print_iterations(heading: str, rows: list[Iteration]) -> None:
-    """Print the times of one iteration and what it reaches."""
-    print(f"\n{heading}, {THREADS} threads\n")
+def tell_iterations(heading: str, rows: list[Iteration]) -> str:
+    """Return the times of one iteration and what it reaches."""
     times = {row.name: float(np.median(row.first)) for row in rows}
     lines = [
         [
@@ -149,15 +147,16 @@ def print_iterations(heading: str, rows: list[Iteration]) -> None:
         for row in rows
     ]
     headers = ["learner", "first iteration", "second", "runs", "first / sequential", "mean nnz after 1", "RMS after 1"]
-    print(table([*headers, "mean nnz after 2"], lines))
-    print("The first iteration includes the set-up of a fit, but for dictlearn and the usual K-SVD. Quality: the same")
-    print("patches coded by coupledict with the dictionary learned. * fewer runs: more would have passed the budget.")
+    return join(
+        f"## {heading}, {THREADS} threads",
+        table([*headers, "mean nnz after 2"], lines),
+        "The first iteration includes the set-up of a fit, but for dictlearn and the usual K-SVD. Quality: the same"
+        " patches coded by coupledict with the dictionary learned. \\* fewer runs: more would have passed the budget.",
+    )
 
 
-def print_contest(contest: Contest) -> None:
-    """Print how soon each learner reached the target, and what it reached in the end."""
-    print(f"\n{contest.heading}, {THREADS} threads\n")
-    print(f"Held-out {contest.measure}: {contest.start:.4f} at the start, target {contest.target:.4f}\n")
+def tell_contest(contest: Contest) -> str:
+    """Return how soon each learner reached the target, and what it reached in the end."""
     lines = []
     for name in contest.names():
         trace = contest.named(name)
@@ -181,50 +180,58 @@ def print_contest(contest: Contest) -> None:
     headers = ["learner", "to target", "/ default", "runs", "final", "against target", "best", "whole run", "points"]
     if contest.traces[0].recovered is not None:
         headers.append("recovered")
-    print(table(headers, [line[: len(headers)] for line in lines]))
+    remarks = []
     seeds = contest.seeds()
     if len(seeds) > 1:
         times = ", ".join("-" if trace.to_target is None else duration(trace.to_target) for trace in seeds)
         finals = ", ".join(f"{trace.final:.4f}" for trace in seeds)
-        print(f"The default is the median of {N_SEEDS} seeds: to target {times}; final {finals}.")
+        remarks.append(f"The default is the median of {N_SEEDS} seeds: to target {times}; final {finals}.")
     if any("*" in trace.repeats for trace in contest.traces):
-        print("* fewer runs: more would have passed the budget.")
+        remarks.append("\\* fewer runs: more would have passed the budget.")
     if any(trace.to_target is None for trace in contest.traces):
-        print("> a learner that never reached the target counts with all the time it took.")
+        remarks.append("\\> a learner that never reached the target counts with all the time it took.")
+    return join(
+        f"## {contest.heading}, {THREADS} threads",
+        f"Held-out {contest.measure}: {contest.start:.4f} at the start, target {contest.target:.4f}",
+        table(headers, [line[: len(headers)] for line in lines]),
+        *remarks,
+    )
 
 
 def _factor(value: float, bound: bool) -> str:
     return "default missed" if value == 0 else f"{'> ' if bound else ''}{value:.3g}x"
 
 
-def print_unused(rows: list[Unused]) -> None:
-    """Print held-out quality and dead atoms for each rule."""
-    print("\nRules for unused atoms: held-out quality (dead atoms)\n")
+def tell_unused(rows: list[Unused]) -> str:
+    """Return held-out quality and dead atoms for each rule."""
     lines = []
     for case, setup in dict.fromkeys((row.case, row.setup) for row in rows):
         mine = {row.rule: row for row in rows if (row.case, row.setup) == (case, setup)}
         best = min(row.score for row in mine.values())
         cells = [
-            f"{mine[rule].score:.4f}{'*' if mine[rule].score == best else ' '} ({mine[rule].dead:>3})"
+            f"{mine[rule].score:.4f}{'*' if mine[rule].score == best else ''} ({mine[rule].dead})"
             if rule in mine
             else "-"
             for rule in RULES
         ]
         lines.append([case, setup, next(iter(mine.values())).measure, *cells])
-    print(table(["case", "setting", "measure", *RULES], lines, left=3))
-    print("* the best of the row. Dead: used by no training sample when all are coded with the final dictionary.")
+    return join(
+        "## Rules for unused atoms: held-out quality (dead atoms)",
+        table(["case", "setting", "measure", *RULES], lines, left=3),
+        "\\* the best of the row. Dead: used by no training sample when all are coded with the final dictionary.",
+    )
 
 
-def print_rest(run: Run, goals: list[Goal]) -> None:
-    """Print memory, identity of bits, and the goals."""
+def tell_rest(run: Run, goals: list[Goal]) -> str:
+    """Return memory, identity of bits, and the goals."""
+    blocks = []
     if run.memory:
-        print('\nPeak memory of update="statistics" beyond the input, float32\n')
         lines = [
             [f"{row.n_samples:,}", row.growth, f"{row.input_mb:.0f}", f"{row.beyond_mb:.1f}"] for row in run.memory
         ]
-        print(table(["samples", "growth", "input MB", "beyond MB"], lines, left=0))
+        blocks.append('## Peak memory of update="statistics" beyond the input, float32')
+        blocks.append(table(["samples", "growth", "input MB", "beyond MB"], lines, left=0))
     if run.identities:
-        print("\nIdentical bits\n")
         lines = [
             [
                 row.setting,
@@ -238,48 +245,13 @@ def print_rest(run: Run, goals: list[Goal]) -> None:
             for row in run.identities
         ]
         heads = ["setting", "dtype", "n_jobs = 1, 2, 3", "same seed", "dictionaries", "codes", "predictions"]
-        print(table(heads, lines, left=2))
-        print("The last three are digests, to compare two versions of the library on one machine.")
+        blocks += ["## Identical bits", table(heads, lines, left=2)]
+        blocks.append("The last three are digests, to compare two versions of the library on one machine.")
     if goals:
-        print("\nGoals, each with the worst value of its cases\n")
         lines = [[goal.text, goal.verdict, goal.asked, goal.measured, goal.where or "-"] for goal in goals]
-        print(table(["goal", "", "asked", "measured", "in case"], lines, left=2))
-
-
-def as_record(run: Run, goals: list[Goal]) -> dict[str, Any]:
-    """Return a run as plain data."""
-    return {
-        "iterations": [asdict(row) for row in run.iterations],
-        "contests": [
-            {
-                "case": contest.key,
-                "heading": contest.heading,
-                "measure": contest.measure,
-                "start": contest.start,
-                "target": contest.target,
-                "traces": [_trace_record(trace) for trace in contest.traces],
-            }
-            for contest in run.contests
-        ],
-        "unused_atoms": [asdict(row) for row in run.unused],
-        "memory": [asdict(row) for row in run.memory],
-        "identical_bits": [asdict(row) for row in run.identities],
-        "goals": [{**asdict(goal), "verdict": goal.verdict} for goal in goals],
-    }
-
-
-def _trace_record(trace: Trace) -> dict[str, Any]:
-    return {
-        "learner": trace.name,
-        "to_target_s": trace.to_target,
-        "times_to_target_s": list(trace.times_to_target),
-        "final": trace.final,
-        "best": trace.best,
-        "recovered": trace.recovered,
-        "seconds": list(trace.seconds),
-        "rms_residual": [quality.rms_residual for quality in trace.qualities],
-        "mean_nonzeros": [quality.mean_nonzeros for quality in trace.qualities],
-    }
+        blocks.append("## Goals, each with the worst value of its cases")
+        blocks.append(table(["goal", "", "asked", "measured", "in case"], lines, left=2))
+    return join(*blocks)
 
 
 def draw(run: Run, path: Path, cpu: str) -> None:

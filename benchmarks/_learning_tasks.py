@@ -16,7 +16,7 @@ from coupledict.experiments.sources import Half, distinct_patches, load_images, 
 SEED = 0
 THREADS = min(2, usable_cores())
 PAIRS = {"pairs20k-T5": (0, 5), "pairs20k-T10": (0, 10), "pairs50k-T5": (1, 5), "pairs50k-T10": (1, 10)}
-CASES = (*PAIRS, "patches-T5", "patches-tol", "digits", "planted", "three", "colour")
+TASKS = (*PAIRS, "patches-T5", "patches-tol", "digits", "planted", "three", "colour")
 SHAKEN = 9  # pixels by which the third view is blurred along its rows, as by a camera that moves
 
 

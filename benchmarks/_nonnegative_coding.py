@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _data import Array
-from _nonnegative_problems import HAS_SPAMS, N_JOBS, NO_SPAMS, lasso_objective, learned_atoms, patches, penalty_for
-from _timing import Entry, measure, table
+from _main import Options, join, table
+from _nonnegative_problems import HAS_SPAMS, N_JOBS, lasso_objective, learned_atoms, patches, penalty_for
+from _timing import Entry, measure
 from sklearn import decomposition
 
 from coupledict import sparse_encode
@@ -20,29 +20,29 @@ NONZEROS = (5, 10, 20)
 LARS_SAMPLES = 100
 
 
-def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
+def run(options: Options) -> list[dict[str, Any]]:
     """Code patches with penalties that give about 5, 10 and 20 nonzeros a sample."""
-    if not HAS_SPAMS:
-        print(NO_SPAMS)
+    quick = options.quick
     found: list[dict[str, Any]] = []
     for side, n_atoms, n_samples in PROBLEMS[:1] if quick else PROBLEMS:
         n_samples = n_samples // 20 if quick else n_samples
-        X = patches(data, "second", 3 * n_samples, side=side)
+        X = patches(options.data, "second", 3 * n_samples, side=side)
         atoms = learned_atoms(X[n_samples:], n_atoms)
         for nonzeros in NONZEROS[1:2] if quick else NONZEROS:
             for positive in (False, True):
                 alpha = penalty_for(X[:300], atoms, nonzeros, positive=positive)
                 lars_seconds = _time_lars(X[: LARS_SAMPLES // 5 if quick else LARS_SAMPLES], atoms, alpha, positive)
                 for dtype in (np.float64, np.float32):
-                    row = _time_coding(X[:n_samples].astype(dtype), atoms.astype(dtype), alpha, positive)
+                    row = _time_coding(
+                        X[:n_samples].astype(dtype), atoms.astype(dtype), alpha, positive, options.repeats
+                    )
                     lars = lars_seconds * n_samples if dtype is np.float64 else np.nan
                     row |= {"lars_ms": 1e3 * lars, "lars_ratio": 1e3 * lars / row["ms"]}
                     found.append({"features": side**2, "atoms": n_atoms, "positive": positive} | row)
-    _print(found)
     return found
 
 
-def _time_coding(X: Array, atoms: Array, alpha: float, positive: bool) -> dict[str, Any]:
+def _time_coding(X: Array, atoms: Array, alpha: float, positive: bool, repeats: int) -> dict[str, Any]:
     def ours() -> Any:
         return sparse_encode(X, atoms, pursuit="lasso", alpha=alpha, positive_code=positive, n_jobs=N_JOBS)
 
@@ -58,7 +58,7 @@ def _time_coding(X: Array, atoms: Array, alpha: float, positive: bool) -> dict[s
                 N_JOBS,
             )
         )
-    timings = measure(entries, repeats=5)
+    timings = measure(entries, repeats=repeats, at_least=min(5, repeats))
     codes = timings[0].result
     objective = lasso_objective(X, codes, atoms, alpha)
     row: dict[str, Any] = {"dtype": X.dtype.name, "alpha": alpha, "nonzeros": codes.nnz / len(X), "n_samples": len(X)}
@@ -81,7 +81,8 @@ def _time_lars(X: Array, atoms: Array, alpha: float, positive: bool) -> float:
     return measure([Entry("lasso_lars", call, 1)], repeats=3, at_least=3)[0].median / len(X) / N_JOBS
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def report(found: list[dict[str, Any]]) -> str:
+    """Return the table."""
     rows = []
     for row in found:
         title = [f"{row['atoms']} x {row['features']}", "positive" if row["positive"] else "any sign", row["dtype"]]
@@ -89,6 +90,8 @@ def _print(found: list[dict[str, Any]]) -> None:
         numbers += [f"{row['ratio']:.1f}", f"{row['gap']:+.1e}", f"{row['lars_ms']:.4g}", f"{row['lars_ratio']:.0f}"]
         rows.append([*title, *numbers])
     heads = ["atoms", "codes", "type", "nonzeros", "ours, ms", "SPAMS, ms", "ratio", "objective", "lars, ms", "ratio"]
-    print(table(heads, rows, left=3))
-    print("objective: ours over SPAMS', less 1; in float64.")
-    print("lars: scikit-learn's lasso_lars on a hundred samples, scaled up to all, and halved for two cores.")
+    return join(
+        table(heads, rows, left=3),
+        "objective: ours over SPAMS', less 1; in float64.",
+        "lars: scikit-learn's lasso_lars on a hundred samples, scaled up to all, and halved for two cores.",
+    )

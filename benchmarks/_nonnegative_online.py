@@ -20,8 +20,8 @@ from typing import Any
 import joblib
 import numpy as np
 from _data import Array
-from _nonnegative_problems import HAS_SPAMS, N_JOBS, NO_SPAMS, lasso_objective, penalty_for
-from _timing import duration, table
+from _main import Options, duration, join, table
+from _nonnegative_problems import HAS_SPAMS, N_JOBS, lasso_objective, penalty_for
 from sklearn.decomposition import MiniBatchDictionaryLearning
 
 from coupledict import OnlineDictionaryLearning, sparse_encode
@@ -165,20 +165,19 @@ def first_time(curve: list[tuple[float, float]], target: float) -> float:
     return min((seconds for seconds, objective in curve if objective <= target), default=np.inf)
 
 
-def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
+def run(options: Options) -> list[dict[str, Any]]:
     """Choose settings on the first half of the pictures, and compare on the second."""
-    if not HAS_SPAMS:
-        print(NO_SPAMS)
+    data, quick = options.data, options.quick
     sizes = (64, 2_000, 200) if quick else (256, 30_000, 1_000)
     share = 0.05 if quick else 1.0
     batches = BATCHES[:2] if quick else BATCHES
     learn: dict[str, Callable[..., Curve]] = {"ours": ours, "MiniBatchDictionaryLearning": mini_batch}
-    options: dict[str, list[dict[str, Any]]] = {name: [{"batch": batch} for batch in batches] for name in learn}
-    options["MiniBatchDictionaryLearning"] += [{"batch": batch, "algorithm": "lars"} for batch in batches[1:2]]
+    choices: dict[str, list[dict[str, Any]]] = {name: [{"batch": batch} for batch in batches] for name in learn}
+    choices["MiniBatchDictionaryLearning"] += [{"batch": batch, "algorithm": "lars"} for batch in batches[1:2]]
     if HAS_SPAMS:
-        learn["trainDL"], options["trainDL"] = train_dl, [{"batch": batch} for batch in batches]
+        learn["trainDL"], choices["trainDL"] = train_dl, [{"batch": batch} for batch in batches]
     task = make_task(data, "first", *sizes, seed=0)
-    chosen = {name: _choose(task, learn[name], options[name], share * BUDGETS[name]) for name in learn}
+    chosen = {name: _choose(task, learn[name], choices[name], share * BUDGETS[name]) for name in learn}
     found: list[dict[str, Any]] = []
     for seed in range(1 if quick else 3):
         task = make_task(data, "second", *sizes, seed=seed + 1)
@@ -193,7 +192,6 @@ def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
             target = SLACK * best[name]
             row |= {"seconds": first_time(judged[name], target), "our_seconds": first_time(judged["ours"], target)}
             found.append(row | {"ratio": row["seconds"] / row["our_seconds"]})
-    _print(found)
     return found
 
 
@@ -206,7 +204,8 @@ def _choose(task: Task, learn: Callable[..., Curve], options: list[dict[str, Any
     return options[int(np.argmin([first_time(curve, target) for curve in judged]))]
 
 
-def _print(found: list[dict[str, Any]]) -> None:
+def report(found: list[dict[str, Any]]) -> str:
+    """Return the table."""
     rows = []
     for name in dict.fromkeys(row["method"] for row in found):
         mine = [row for row in found if row["method"] == name]
@@ -217,5 +216,5 @@ def _print(found: list[dict[str, Any]]) -> None:
         ratios = f"{min(row['ratio'] for row in mine):.1f} to {max(row['ratio'] for row in mine):.1f}"
         rows.append([name, setting, f"{best:.2f}", duration(seconds), duration(our_seconds), f"{ratio:.1f}", ratios])
     heads = ["method", "batch", "best objective", "reached in", "by ours in", "ratio", "over seeds"]
-    print(table(heads, rows, left=2))
-    print("Reached: the best held-out objective of the method, and half a per cent. Medians over seeds.")
+    told = "Reached: the best held-out objective of the method, and half a per cent. Medians over seeds."
+    return join(table(heads, rows, left=2), told)

@@ -19,12 +19,12 @@ import importlib
 import importlib.util
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _data import Array
-from _timing import Entry, duration, measure, table
+from _main import Options, duration, join, table
+from _timing import Entry, measure
 
 from coupledict.images import StainSeparator
 from coupledict.images._files import read_image
@@ -34,7 +34,6 @@ TILES = ("source", "target")
 N_SEEDS = 20
 DRAWN = 100_000
 SIDE = 2000
-REPEATS = 5
 THRESHOLD = 0.15  # mean optical density of tissue
 ALPHA, CODE_ALPHA = 0.1, 0.01  # the penalties of StainTools
 Learn = Callable[[Array, int], Array]
@@ -182,40 +181,50 @@ def separate(name: str, image: Array, white: Array) -> Callable[[], Array]:
     return by_lasso if "SPAMS" in name else by_least_squares
 
 
-def run(data: Path | None, *, quick: bool = False) -> dict[str, Any]:
-    """Print the tables and return what is in them."""
-    folder = None if data is None else data / "stain"
+def run(options: Options) -> dict[str, Any]:
+    """Return angles, seconds and colours by method; nothing where there are no tiles."""
+    folder = None if options.data is None else options.data / "stain"
     if folder is None or not all((folder / f"{name}.png").is_file() for name in TILES):
-        print("left out: there are no tiles source.png and target.png in the folder stain of the data")
+        options.note("stain is left out: there are no tiles source.png and target.png in the folder stain of the data.")
         return {}
-    n_seeds, side, repeats = (3, 400, 1) if quick else (N_SEEDS, SIDE, REPEATS)
+    n_seeds, side = (3, 400) if options.quick else (N_SEEDS, SIDE)
     images = {name: np.ascontiguousarray(read_image(folder / f"{name}.png").pixels[..., :3]) for name in TILES}
+    if options.quick:
+        images = {name: image[:200, :200] for name, image in images.items()}
     whites = {name: np.asarray(estimate_white(image)) for name, image in images.items()}
-    for name in ("torchstain", "spams"):
-        if importlib.util.find_spec(name) is None:
-            print(f"left out: {name} is not installed")
+    if importlib.util.find_spec("torchstain") is None:
+        options.note("torchstain is left out: it is not installed.")
     results: dict[str, Any] = {name: {} for name in methods(whites["source"])}
     for method in results:
         for name, image in images.items():
             results[method][name] = agreement(image, methods(whites[name])[method], n_seeds)
     large = {name: enlarge(image, side) for name, image in images.items()}
     entries = [Entry(name, separate(name, large["source"], whites["source"])) for name in results]
-    for timing in measure(entries, repeats=repeats, at_least=repeats):
+    for timing in measure(entries, repeats=options.repeats, at_least=options.repeats):
         results[timing.name]["seconds"] = timing.median
-    rows = []
+    for name, image in large.items():
+        results["coupledict"][name]["large"] = spread(np.array([ours(image, seed) for seed in range(n_seeds)]))
+    return {"side": side, "methods": results}
+
+
+def report(found: dict[str, Any]) -> str:
+    """Return the tables."""
+    side, results = found["side"], found["methods"]
+    rows, colours = [], []
     for method, told in results.items():
         shown = [" / ".join(f"{angle:.3f}" for angle in told[name][how]) for name in TILES for how in ("seed", "drawn")]
         rows.append([method, *shown, duration(told["seconds"])])
-    headers = [f"{name}, {how}" for name in TILES for how in ("seed", "drawn")]
-    print(table(["method", *headers, f"{side} x {side}"], rows))
-    for name, image in large.items():
-        angles = spread(np.array([ours(image, seed) for seed in range(n_seeds)]))
-        results["coupledict"][name]["large"] = angles
-        print(
-            f"coupledict, {name} repeated to {side} x {side}, seeds: {' / '.join(f'{angle:.3f}' for angle in angles)}"
-        )
-    for method, told in results.items():
         for name in TILES:
-            colours = "; ".join(", ".join(f"{part:.3f}" for part in colour) for colour in told[name]["colours"])
-            print(f"{method}, {name}: {colours}")
-    return results
+            parts = ["; ".join(", ".join(f"{part:.3f}" for part in colour) for colour in told[name]["colours"])]
+            colours.append([method, name, *parts])
+    headers = [f"{name}, {how}" for name in TILES for how in ("seed", "drawn")]
+    large = [
+        f"coupledict, {name} repeated to {side} x {side}, seeds:"
+        f" {' / '.join(f'{angle:.3f}' for angle in results['coupledict'][name]['large'])}"
+        for name in TILES
+    ]
+    return join(
+        table(["method", *headers, f"{side} x {side}"], rows),
+        *large,
+        table(["method", "tile", "colours of hematoxylin; eosin"], colours, left=3),
+    )

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 from _data import Array
+from _main import Options, duration, join, table
 from _nonnegative_problems import N_JOBS
-from _timing import duration, table
 from scipy.io import loadmat
 from scipy.optimize import linear_sum_assignment, nnls
 from sklearn.decomposition import NMF
@@ -201,39 +201,44 @@ def judge(found: Found, spectra: Array, abundances: Array) -> tuple[float, float
     return float(angles[mine, true].mean()), float(np.sqrt(np.mean(error**2)))
 
 
-def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
+def run(options: Options) -> list[dict[str, Any]]:
     """Choose settings on each cube and report them on the other."""
+    data = options.data
     folder = None if data is None else next((path for path in (data / "unmixing", data) if path.is_dir()), None)
     if folder is None or not (folder / "Samson.mat").is_file():
-        print("The cubes Jasper.mat and Samson.mat are not in the folder 'unmixing' of the data: nothing to unmix.")
+        options.note("unmixing is left out: Jasper.mat and Samson.mat are not in the folder unmixing of the data.")
         return []
-    seeds = 1 if quick else 5
     cubes = {}
     for name in CUBES:
         pixels, spectra, abundances = load(folder, name)
-        step = 10 if quick else 1
+        step = 50 if options.quick else 1
         cubes[name] = pixels[::step], spectra, abundances[::step]
     found: list[dict[str, Any]] = []
-    for method, (do, fixed, options) in METHODS.items():
+    for method, (do, fixed, choices) in METHODS.items():
         figures: dict[tuple[str, int], tuple[Array, Array]] = {}
         for name, (pixels, spectra, abundances) in cubes.items():
-            for number, option in enumerate(options):
+            for number, option in enumerate(choices):
                 judged, times = [], []
-                for seed in range(seeds):
+                for seed in range(options.repeats):
                     began = time.perf_counter()
                     answer = do(pixels, len(spectra), seed, **fixed, **option)
                     times.append(time.perf_counter() - began)
                     judged.append(judge(answer, spectra, abundances))
                 figures[name, number] = np.array(judged), np.array(times)
         for chosen_on, reported_on in (CUBES, CUBES[::-1]):
-            means = [figures[chosen_on, number][0][:, 0].mean() for number in range(len(options))]
+            means = [figures[chosen_on, number][0][:, 0].mean() for number in range(len(choices))]
             best = int(np.argmin(means))
             results, seconds = figures[reported_on, best]
-            row = {"method": method, "cube": reported_on, "chosen_on": chosen_on, **options[best]}
+            row = {"method": method, "cube": reported_on, "chosen_on": chosen_on, **choices[best]}
             row |= {"angle": results[:, 0].mean(), "angle_spread": results[:, 0].std()}
             row |= {"rmse": results[:, 1].mean(), "rmse_spread": results[:, 1].std()}
             found.append(row | {"seconds": float(np.median(seconds))})
-            print(f"{method}, {reported_on}: {row['angle']:.2f} degrees, RMSE {row['rmse']:.3f}", flush=True)
+    return found
+
+
+def report(found: list[dict[str, Any]]) -> str:
+    """Return a table for each cube."""
+    blocks = []
     for cube in reversed(CUBES):
         rows = []
         for row in (row for row in found if row["cube"] == cube):
@@ -242,5 +247,5 @@ def run(data: Path | None, *, quick: bool = False) -> list[dict[str, Any]]:
             figures_ += [f"{row['rmse']:.3f} +- {row['rmse_spread']:.3f}"]
             rows.append([row["method"], setting, *figures_, duration(row["seconds"])])
         other = next(name for name in CUBES if name != cube)
-        print(table([f"{cube}, settings of {other}", "penalty", "angle", "RMSE", "time"], rows, left=1))
-    return found
+        blocks.append(table([f"{cube}, settings of {other}", "penalty", "angle", "RMSE", "time"], rows))
+    return join(*blocks)

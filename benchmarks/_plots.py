@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _timing import duration
+from _main import duration
 
 INK, FAINT = "#22303c", "#d5dbe1"
 

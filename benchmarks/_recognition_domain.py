@@ -8,8 +8,7 @@ part that has labels in the second view, which nobody would have; `CoupledClassi
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from _data import Array
+from _main import Options, join, table
 from _recognition_wiki import find_wiki, grid, load_wiki
-from _timing import table
 from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge, RidgeClassifier
@@ -142,8 +141,8 @@ def labelled_pairs(n_jobs: int, views: tuple[Array, Array], y: Array, seed: int)
     return dict(zip(LABELLED, [*scores, alone.score(second, y[test])], strict=True))
 
 
-def run(data: Path | None, options: argparse.Namespace) -> None:
-    """Print a table."""
+def run(views: tuple[Array, Array], y: Array, options: Options) -> dict[str, list[float]]:
+    """Return the accuracies of all methods on a pair of views, for each split."""
     neighbours = (1, 5, 15)
     rivals: dict[str, tuple[Fit, list[dict[str, Any]]]] = {
         "the second view taken for the first": (direct, grid(n_neighbors=neighbours)),
@@ -153,21 +152,26 @@ def run(data: Path | None, options: argparse.Namespace) -> None:
         "pairs labelled by ridge, and ridge": (guessed(RidgeClassifier), grid(alpha=(0.1, 10.0, 1000.0))),
         "CoupledClassifier": (coupled(options.jobs), [{}]),
     }
-    problems = load_pairs(data)
-    rows = {name: [name] for name in (*rivals, *LABELLED)}
-    for first, second, y in problems.values():
-        found: dict[str, list[float]] = {}
-        for seed in range(1000, 1000 + options.splits):
-            scores = {
-                name: try_fit(fit, settings, (first, second), y, seed)
-                for name, (fit, settings) in rivals.items()
-                if fit is not direct or first.shape == second.shape
-            }
-            for name, score in (scores | labelled_pairs(options.jobs, (first, second), y, seed)).items():
-                found.setdefault(name, []).append(score)
-        for name in rows:
-            values = found.get(name)
-            rows[name].append("-" if values is None else f"{100 * np.mean(values):.1f} +- {100 * np.std(values):.1f}")
-    print(f"\nAccuracy in per cent, mean and spread of {options.splits} splits; labels in the first view > test in the")
-    print("second, but for the last four rows")
-    print(table(["", *problems], list(rows.values())), flush=True)
+    found: dict[str, list[float]] = {name: [] for name in (*rivals, *LABELLED)}
+    for seed in range(1000, 1000 + options.repeats):
+        for name, (fit, settings) in rivals.items():
+            if fit is not direct or views[0].shape == views[1].shape:
+                found[name].append(try_fit(fit, settings, views, y, seed))
+        for name, score in labelled_pairs(options.jobs, views, y, seed).items():
+            found[name].append(score)
+    return found
+
+
+def report(results: Mapping[str, dict[str, list[float]]], options: Options) -> str:
+    """Return a table of all pairs of views."""
+    names = next(iter(results.values()))
+    rows = []
+    for name in names:
+        every = [found[name] for found in results.values()]
+        cells = [f"{100 * np.mean(own):.1f} +- {100 * np.std(own):.1f}" if own else "-" for own in every]
+        rows.append([name, *cells])
+    return join(
+        f"Accuracy in per cent, mean and spread of {options.repeats} splits; labels in the first view > test in the"
+        " second, but for the last four rows",
+        table(["", *results], rows),
+    )

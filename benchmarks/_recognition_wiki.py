@@ -1,18 +1,16 @@
 """Cross-modal retrieval beside its rivals: Wikipedia's pictures and texts, and the halves of handwritten digits.
 
-Run ``python benchmarks/_recognition_wiki.py --data DIR`` from the root of the project, where DIR (else COUPLEDICT_DATA)
-holds the folder ``wiki``, or is it; without data there are the digits alone. All methods see the same features. The
-settings of each are chosen on three random splits of the training set; then it learns from the whole training set and
-the test set is ranked, every test sample being a query and the other view's test samples the gallery.
+All methods see the same features. The settings of each are chosen on three random splits of the training set; then it
+learns from the whole training set and the test set is ranked, every test sample being a query and the other view's test
+samples the gallery.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-from _timing import duration, table
+from _main import Options, duration, join, table
 
-from coupledict.experiments.sources import data_directory
 from coupledict.matching import CrossModalMatcher, mean_average_precision, mean_reciprocal_rank, rank_k
 
 Array = npt.NDArray[np.float64]
@@ -346,37 +343,31 @@ def try_method(method: Method, problem: Problem, labelled: bool, n_seeds: int) -
     return [method.name, *cells[:3], spreads, *cells[3:], duration(float(np.median(seconds))), note]
 
 
-def run(data: Path | None, options: argparse.Namespace) -> None:
-    """Print a table for each data set, without labels and with."""
-    n_jobs, n_seeds = getattr(options, "jobs", -1), getattr(options, "seeds", 5)
-    only = [name.strip() for name in (getattr(options, "only", None) or "").split(";") if name.strip()]
+def problems(data: Path | None) -> list[Problem]:
+    """Return Wikipedia where it is there, and the halves of digits."""
     folder = find_wiki(data)
-    problems = [load_halves(2), load_halves(1)]
-    if folder is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: digits only.")
-    else:
-        problems.insert(0, load_wiki(folder))
-    headers = ["", "mAP 0>1", "1>0", "mean", "+-", "rank-1", "MRR", "fit", "chosen on validation splits"]
+    return [*([] if folder is None else [load_wiki(folder)]), load_halves(2), load_halves(1)]
+
+
+def run(problem: Problem, labelled: bool, options: Options) -> dict[str, Any]:
+    """Return a title and the rows of all methods that were asked for."""
+    methods = (methods_with_labels if labelled else methods_without_labels)(options.jobs)
+    only = [name.strip() for name in options.only.split(";") if name.strip()]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
-        for problem in problems:
-            for labelled, methods in ((False, methods_without_labels(n_jobs)), (True, methods_with_labels(n_jobs))):
-                print(f"\n{problem.name}, learned {'with' if labelled else 'without'} labels;", end=" ")
-                print(f"{len(problem.train_labels)} to learn from, {len(problem.test_labels)} to test", flush=True)
-                chosen = [method for method in methods if not only or method.name in only]
-                rows = [try_method(method, problem, labelled, n_seeds) for method in chosen]
-                print(table(headers, rows), flush=True)
+        rows = [
+            try_method(method, problem, labelled, options.repeats)
+            for method in methods
+            if not only or method.name in only
+        ]
+    title = f"{problem.name}, learned {'with' if labelled else 'without'} labels"
+    return {
+        "title": f"{title}; {len(problem.train_labels)} to learn from, {len(problem.test_labels)} to test",
+        "rows": rows,
+    }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Cross-modal retrieval beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else digits only)")
-    parser.add_argument("--jobs", type=int, default=-1, help="threads (%(default)s: all cores)")
-    parser.add_argument("--seeds", type=int, default=5, help="repeats of what is random (%(default)s)")
-    parser.add_argument("--only", help="names of the methods to run, separated by semicolons (all)")
-    options = parser.parse_args(arguments)
-    run(data_directory(options.data), options)
-
-
-if __name__ == "__main__":
-    main()
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    """Return a table for each data set, without labels and with."""
+    headers = ["", "mAP 0>1", "1>0", "mean", "+-", "rank-1", "MRR", "fit", "chosen on validation splits"]
+    return join(*(join(found["title"], table(headers, found["rows"])) for found in results.values()))

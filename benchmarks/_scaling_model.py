@@ -78,24 +78,26 @@ def forecast(costs: Costs, n_samples: int, n_workers: int, rows: int, link: floa
     )
 
 
-def foretell(costs: Costs, measured: dict[int, float], n_samples: int, rows: int) -> None:
-    """Print the forecast beside what was measured, and for a large cluster."""
-    print(
-        f"\nModel: {1e6 * costs.alone:.3f} s for a million samples and a thread alone, {1e6 * costs.sample:.3f} s "
-        f"beside another, {1e3 * costs.task:.2f} ms a task, {costs.sums / 1e3:.0f} kB of sums a block,"
-        f" {costs.recipe / 1e3:.0f} kB of dictionary"
-    )
+def foretell(costs: Costs, measured: dict[int, float], n_samples: int, rows: int) -> str:
+    """Return the forecast beside what was measured, and for a large cluster."""
+    lines = [
+        f"Model: {1e6 * costs.alone:.3f} s for a million samples and a thread alone, {1e6 * costs.sample:.3f} s beside"
+        f" another, {1e3 * costs.task:.2f} ms a task, {costs.sums / 1e3:.0f} kB of sums a block,"
+        f" {costs.recipe / 1e3:.0f} kB of dictionary",
+        "",
+    ]
     for n_workers, seconds in measured.items():
         told = forecast(costs, n_samples, n_workers, rows, link=4e9)  # processes of one machine
-        print(
-            f"  {n_workers} worker(s), {n_samples:,} samples: foretold {told.seconds:.3f} s, measured {seconds:.3f} s"
+        lines.append(
+            f"- {n_workers} worker(s), {n_samples:,} samples: foretold {told.seconds:.3f} s, measured {seconds:.3f} s"
             f" ({told.seconds / seconds - 1:+.0%})"
         )
-    print("  100 workers, 1,000,000,000 samples, links of 1 Gbit/s:")
     for large in (50_000, 200_000, 1_000_000):
         told = forecast(costs, 10**9, 100, large)
-        print(
-            f"    chunks of {large:>9,}: {told.seconds:6.1f} s an iteration (computing {told.computing:.1f}, scheduling"
-            f" {told.scheduling:.1f}, reducing {told.reducing:.2f}, spreading {told.spreading:.3f});"
-            f" {told.traffic / 1e9:.2f} GB travel in {told.n_tasks:,} tasks"
+        lines.append(
+            f"- 100 workers, 1,000,000,000 samples, links of 1 Gbit/s, chunks of {large:,}: {told.seconds:.1f} s an"
+            f" iteration (computing {told.computing:.1f}, scheduling {told.scheduling:.1f}, reducing"
+            f" {told.reducing:.2f}, spreading {told.spreading:.3f}); {told.traffic / 1e9:.2f} GB travel in"
+            f" {told.n_tasks:,} tasks"
         )
+    return "\n".join(lines)

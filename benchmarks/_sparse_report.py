@@ -1,15 +1,16 @@
-"""How the results of the sparse coding benchmark are kept and told: tables, goals, plain data and a plot."""
+"""How the results of the sparse coding benchmark are kept and told: tables, goals and a plot."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from _coders import DICTLEARN, OLS_CODERS, OURS, OURS_OLS, SKLEARN, SPAMS, Problem, Quality
+from _main import duration, join, table
 from _plots import Bar, Panel, bar_panels
-from _timing import Timing, duration, table
+from _timing import Timing
 
 THREADS = (1, 2)
 MOST = THREADS[-1]
@@ -111,6 +112,17 @@ class Ratio:
         return f"{self.value:.3g}x" + ("" if self.fair else " !")
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was measured in one case."""
+
+    case: Case
+    rows: list[Row]
+    agreements: list[Agreement]
+    identical_for_any_n_jobs: bool
+    memory_mb: dict[str, float] | None
+
+
 @dataclass
 class Run:
     """Everything that a run of the benchmark finds out."""
@@ -121,6 +133,14 @@ class Run:
     agreements: list[Agreement] = field(default_factory=list)
     identical_for_any_n_jobs: dict[str, bool] = field(default_factory=dict)
     memory_mb: dict[str, float] | None = None
+
+    def add(self, found: Found) -> None:
+        """Add what was measured in one case."""
+        self.cases.append(found.case)
+        self.rows += found.rows
+        self.agreements += found.agreements
+        self.identical_for_any_n_jobs[found.case.key] = found.identical_for_any_n_jobs
+        self.memory_mb = found.memory_mb or self.memory_mb
 
     def row(self, case: str, coder: str, dtype: str, threads: int) -> Row | None:
         """Return the row of a coder, or None where there is none."""
@@ -182,9 +202,8 @@ def check_goals(run: Run) -> list[Goal]:
     return goals
 
 
-def print_case(run: Run, case: Case) -> None:
-    """Print times and the quality reached for one case, by precision and threads."""
-    print(f"\n{case.heading}\n")
+def tell_case(run: Run, case: Case) -> str:
+    """Return times and the quality reached for one case, by precision and threads."""
     rows = sorted((row for row in run.rows if row.case == case.key), key=lambda row: (row.dtype, row.threads))
     lines = []
     for row in rows:
@@ -205,20 +224,23 @@ def print_case(run: Run, case: Case) -> None:
             ]
         )
     headers = ["coder", "dtype", "threads", "median", "quartiles", "runs", "time / OMP", "time / OLS"]
-    print(table([*headers, "RMS residual", "mean nnz", "max nnz"], lines, left=2))
+    remarks = []
     short = [row.timing.budget for row in rows if len(row.timing.seconds) < row.timing.asked]
     if short:
-        print(f"* fewer runs: more would have taken this coder longer than the budget of {short[0]:g} s.")
+        remarks.append(f"\\* fewer runs: more would have taken this coder longer than the budget of {short[0]:g} s.")
     if any(" !" in cell for line in lines for cell in line):
-        print("! The codes of the two sides are not comparable, so this ratio counts towards no goal.")
+        remarks.append("! The codes of the two sides are not comparable, so this ratio counts towards no goal.")
     if case.tol is not None and any(row.coder == SKLEARN for row in rows):
-        print("scikit-learn stops at the tolerance only: it ignores T here, so its codes may be longer.")
+        remarks.append("scikit-learn stops at the tolerance only: it ignores T here, so its codes may be longer.")
+    headers += ["RMS residual", "mean nnz", "max nnz"]
+    return join(f"## {case.heading}", table(headers, lines, left=2), *remarks)
 
 
-def print_summary(run: Run, goals: list[Goal]) -> None:
-    """Print what holds for the run as a whole."""
+def tell_summary(run: Run, goals: list[Goal]) -> str:
+    """Return what holds for the run as a whole."""
+    blocks = []
     if run.agreements:
-        print("\nOur OLS beside SPAMS, whose omp is OLS\n")
+        blocks.append("## Our OLS beside SPAMS, whose omp is OLS")
         lines = [
             [
                 entry.case,
@@ -228,8 +250,8 @@ def print_summary(run: Run, goals: list[Goal]) -> None:
             ]
             for entry in run.agreements
         ]
-        print(table(["case", "dtype", "equal supports", "squared error, relative difference"], lines, left=2))
-    print("\nOur OMP on one thread: useful operations beside the machine's matrix product\n")
+        blocks.append(table(["case", "dtype", "equal supports", "squared error, relative difference"], lines, left=2))
+    blocks.append("## Our OMP on one thread: useful operations beside the machine's matrix product")
     lines = [
         [
             rate["case"],
@@ -240,20 +262,20 @@ def print_summary(run: Run, goals: list[Goal]) -> None:
         ]
         for rate in run.rates()
     ]
-    print(table(["case", "dtype", "GFLOP/s", "matmul GFLOP/s", "share"], lines, left=2))
-    print("\nBit-identical codes for n_jobs = 1, 2 and 3, OMP and OLS")
-    for key, same in run.identical_for_any_n_jobs.items():
-        print(f"  {key}: {'yes' if same else 'NO'}")
+    blocks.append(table(["case", "dtype", "GFLOP/s", "matmul GFLOP/s", "share"], lines, left=2))
+    blocks.append("## Bit-identical codes for n_jobs = 1, 2 and 3, OMP and OLS")
+    blocks.append(
+        "\n".join(f"- {key}: {'yes' if same else 'NO'}" for key, same in run.identical_for_any_n_jobs.items())
+    )
     if run.memory_mb is not None:
-        print(
-            "\nMemory of case many, n_jobs = 2: input {input:.0f} MB, output {output:.0f} MB, "
+        blocks.append(
+            "Memory of case many, n_jobs = 2: input {input:.0f} MB, output {output:.0f} MB, "
             "peak beyond both {beyond:.1f} MB".format(**run.memory_mb)
         )
-    _print_goals(goals)
+    return join(*blocks, _tell_goals(goals))
 
 
-def _print_goals(goals: list[Goal]) -> None:
-    print("\nGoals, each with the worst value of its cases\n")
+def _tell_goals(goals: list[Goal]) -> str:
     lines = [
         [
             goal.text,
@@ -265,37 +287,8 @@ def _print_goals(goals: list[Goal]) -> None:
         ]
         for goal in goals
     ]
-    print(table(["goal", "", "asked", "measured", "in case", "not comparable"], lines, left=2))
-
-
-def as_record(run: Run, goals: list[Goal]) -> dict[str, Any]:
-    """Return a run as plain data."""
-    return {
-        "cases": [asdict(case) for case in run.cases],
-        "results": [_row_record(row) for row in run.rows],
-        "ols_beside_spams": [asdict(entry) for entry in run.agreements],
-        "matmul_gflops": run.matmul_gflops,
-        "kernel_rates": run.rates(),
-        "identical_for_any_n_jobs": run.identical_for_any_n_jobs,
-        "memory_mb": run.memory_mb,
-        "goals": [
-            {**asdict(goal), "value": None if math.isnan(goal.value) else goal.value, "verdict": goal.verdict}
-            for goal in goals
-        ],
-    }
-
-
-def _row_record(row: Row) -> dict[str, Any]:
-    return {
-        "case": row.case,
-        "coder": row.coder,
-        "dtype": row.dtype,
-        "threads": row.threads,
-        "median_s": row.timing.median,
-        "quartiles_s": list(row.timing.quartiles),
-        "seconds": list(row.timing.seconds),
-        **asdict(row.quality),
-    }
+    heads = ["goal", "", "asked", "measured", "in case", "not comparable"]
+    return join("## Goals, each with the worst value of its cases", table(heads, lines, left=2))
 
 
 def draw(run: Run, path: Path, cpu: str) -> None:

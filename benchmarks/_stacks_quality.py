@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from _main import join, progress, table
 from _stacks_drawing import cv2
 from _stacks_rivals import Fuse, ecc_matrices, write
 from _stacks_scenes import ATTAINABLE, KINDS, MOTIONS, OCCLUDED, Stack, scenes
 from _stacks_scores import Score, _warp, corner_error, score_fusion, score_picture
-from _timing import table
 
 from coupledict.images import MultiFocusFusion
 from coupledict.images._fusion_focus import CELL, FocusMeasure, cell_shape
@@ -67,7 +66,7 @@ def collect(plan: Plan, rivals: dict[str, Fuse], motion: str, noise: float) -> R
     """Fuse every stack by every method."""
     results: Results = {}
     for stack in plan.stacks(motion=motion, noise=noise):
-        print(f"fusing {stack.name}, {motion}, noise {noise:g}", file=sys.stderr, flush=True)
+        progress(f"fusing {stack.name}, {motion}, noise {noise:g}")
         kind = stack.settings["kind"]
         fusion, whole = fuse_ours(stack, plan.threads)
         results.setdefault((PLAIN, kind), []).append(score_fusion(stack, fusion, whole))
@@ -88,7 +87,7 @@ def _attempt(stack: Stack, fuse: Fuse, files: Sequence[Path], moved: bool) -> Sc
     try:
         return score_picture(stack, fuse(files, moved))
     except RuntimeError as error:
-        print(f"{stack.name}: {error}", file=sys.stderr, flush=True)
+        progress(f"{stack.name}: {error}")
         return Score(*[float("nan")] * len(fields(Score)))
 
 
@@ -108,96 +107,98 @@ def _mean(values: Sequence[float], form: str = ".2f") -> str:
     return format(float(np.mean(kept)), form) + (f" ({failed} failed)" if failed and failed < len(values) else "")
 
 
-def quality(
-    plan: Plan, rivals: dict[str, Fuse], noises: Sequence[float], motions: Sequence[str] = ("none", "moved")
-) -> None:
-    """Print the PSNR of every method."""
-    groups = {
-        "truth in the sources": [kind for kind in ATTAINABLE if kind in plan.kinds],
-        "occlusion": [kind for kind in OCCLUDED if kind in plan.kinds],
-        "all": list(plan.kinds),
-    }
-    groups = {name: kinds for name, kinds in groups.items() if kinds}
-    for motion in motions:
-        title = "aligned" if motion == "none" else motion
-        for noise in noises:
-            results = collect(plan, rivals, motion, noise)
-            heads = [f"{title}, noise {noise:g}: PSNR", *groups, "worst", *(["full frame"] if motion != "none" else [])]
-            rows = []
-            for method in _methods(results):
-                row = [method, *(_mean(_values(results, method, kinds, "inside")) for kinds in groups.values())]
-                inside = [value for value in _values(results, method, plan.kinds, "inside") if value == value]
-                row.append(f"{min(inside):.2f}" if inside else "-")
-                if motion != "none":
-                    row.append(_mean(_values(results, method, plan.kinds, "full")))
-                rows.append(row)
-            print(table(heads, rows), end="\n\n")
-            rows = [
-                [method, *(_mean(_values(results, method, [kind], "inside")) for kind in plan.kinds)]
-                for method in _methods(results)
-            ]
-            print(table(["by kind", *plan.kinds], rows), end="\n\n")
-            wrong = _mean([100 * value for value in _values(results, PLAIN, plan.kinds, "wrong")])
-            corner = _mean(_values(results, PLAIN, plan.kinds, "corner"), ".3f")
-            print(
-                f"Ours: {wrong} % of the pixels with contrast are from a source more than 0.5 px worse than the best;"
-            )
-            print(f"corners {corner} px off (root of the mean squares, mean over stacks).", end="\n\n", flush=True)
+def title_of(motion: str, noise: float) -> str:
+    """Return what a case is called."""
+    return f"{'aligned' if motion == 'none' else motion}, noise {noise:g}"
 
 
-def halos(plan: Plan, rivals: dict[str, Fuse], noises: Sequence[float]) -> None:
-    """Print errors close to edges in front of a background that is never in focus."""
-    for motion in ("none", "moved"):
-        columns: list[tuple[str, Results]] = []
-        for noise in noises:
-            chosen = Plan(plan.which, plan.data, ("unfocused",), plan.n, plan.cache, plan.threads)
-            columns.append((f"noise {noise:g}", collect(chosen, rivals, motion, noise)))
-        title = "aligned" if motion == "none" else motion
-        heads = [f"{title}: RMSE within 20 px of edges / of that, background"]
+def tell_quality(results: Mapping[str, Results]) -> str:
+    """Return the PSNR of every method, for each motion and noise."""
+    blocks = []
+    for title, found in results.items():
+        kinds = list(dict.fromkeys(kind for _, kind in found))
+        groups = {
+            "truth in the sources": [kind for kind in ATTAINABLE if kind in kinds],
+            "occlusion": [kind for kind in OCCLUDED if kind in kinds],
+            "all": kinds,
+        }
+        groups = {name: own for name, own in groups.items() if own}
+        moved = not title.startswith("aligned")
+        rows = []
+        for method in _methods(found):
+            row = [method, *(_mean(_values(found, method, own, "inside")) for own in groups.values())]
+            inside = [value for value in _values(found, method, kinds, "inside") if value == value]
+            row.append(f"{min(inside):.2f}" if inside else "-")
+            if moved:
+                row.append(_mean(_values(found, method, kinds, "full")))
+            rows.append(row)
+        blocks.append(table([f"{title}: PSNR", *groups, "worst", *(["full frame"] if moved else [])], rows))
         rows = [
-            [
-                method,
-                *(
-                    f"{_mean(_values(results, method, ['unfocused'], 'band'))} /"
-                    f" {_mean(_values(results, method, ['unfocused'], 'halo'))}"
-                    for _, results in columns
-                ),
-            ]
-            for method in _methods(columns[0][1])
+            [method, *(_mean(_values(found, method, [kind], "inside")) for kind in kinds)] for method in _methods(found)
         ]
-        print(table([*heads, *(name for name, _ in columns)], rows), end="\n\n", flush=True)
+        blocks.append(table(["by kind", *kinds], rows))
+        wrong = _mean([100 * value for value in _values(found, PLAIN, kinds, "wrong")])
+        corner = _mean(_values(found, PLAIN, kinds, "corner"), ".3f")
+        blocks.append(
+            f"Ours: {wrong} % of the pixels with contrast are from a source more than 0.5 px worse than the best;"
+            f" corners {corner} px off (root of the mean squares, mean over stacks)."
+        )
+    return join(*blocks)
 
 
-def alignment(plan: Plan, noises: Sequence[float]) -> None:
-    """Print errors of the corners over motions and blurs, and whether aligned stacks are left alone."""
-    kinds = tuple(kind for kind in ("hills", "layers") if kind in plan.kinds) or plan.kinds
+def halos(plan: Plan, rivals: dict[str, Fuse], motion: str, noise: float) -> Results:
+    """Return scores where a background is never in focus."""
+    return collect(replace(plan, kinds=("unfocused",)), rivals, motion, noise)
+
+
+def tell_halos(results: Mapping[str, Results]) -> str:
+    """Return errors close to edges in front of a background that is never in focus."""
+    methods = _methods(next(iter(results.values())))
+    rows = [
+        [
+            method,
+            *(
+                f"{_mean(_values(found, method, ['unfocused'], 'band'))} /"
+                f" {_mean(_values(found, method, ['unfocused'], 'halo'))}"
+                for found in results.values()
+            ),
+        ]
+        for method in methods
+    ]
+    return table(["RMSE within 20 px of edges / of that, background", *results], rows)
+
+
+def alignments(noises: Sequence[float]) -> list[tuple[str, float, float]]:
+    """Return motions, radii of blur and noises over which alignment is judged."""
     low, high = min(noises), max(noises)
     settings = [(motion, 6.0, low) for motion in MOTIONS]
     settings += [(motion, *other) for motion in ("none", "moved") for other in ((12.0, low), (6.0, high))]
+    return list(dict.fromkeys(settings))
+
+
+def alignment(plan: Plan, motion: str, radius: float, noise: float) -> dict[str, Any]:
+    """Return errors of the corners, and how many sources were resampled or have a note."""
+    kinds = tuple(kind for kind in ("hills", "layers") if kind in plan.kinds) or plan.kinds
+    found: dict[str, Any] = {"ours": [], "ECC": [], "resampled": 0, "sources": 0, "notes": 0}
+    for stack in plan.stacks(kinds=kinds, motion=motion, noise=noise, radius=radius):
+        fusion = MultiFocusFusion(n_jobs=plan.threads).fuse(stack.sources)
+        found["ours"].append(corner_error(stack, [source.matrix for source in fusion.sources]))
+        found["ECC"].append(corner_error(stack, ecc_matrices(stack.sources)))
+        found["resampled"] += sum(source.aligned for source in fusion.sources)
+        found["sources"] += plan.n - 1
+        found["notes"] += sum(bool(source.note) for source in fusion.sources)
+    return found
+
+
+def tell_alignment(results: Mapping[str, dict[str, Any]]) -> str:
+    """Return errors of the corners over motions and blurs, and whether aligned stacks are left alone."""
     rows = []
-    for motion, radius, noise in dict.fromkeys(settings):
-        errors, others, resampled, notes = [], [], 0, 0
-        for stack in plan.stacks(kinds=kinds, motion=motion, noise=noise, radius=radius):
-            print(f"aligning {stack.name}, {motion}, {radius:g} px, {noise:g}", file=sys.stderr, flush=True)
-            fusion = MultiFocusFusion(n_jobs=plan.threads).fuse(stack.sources)
-            errors.append(corner_error(stack, [source.matrix for source in fusion.sources]))
-            others.append(corner_error(stack, ecc_matrices(stack.sources)))
-            resampled += sum(source.aligned for source in fusion.sources)
-            notes += sum(bool(source.note) for source in fusion.sources)
-        rows.append(
-            [
-                f"{motion}, blur to {radius:g} px, noise {noise:g}",
-                f"{np.mean(errors):.3f}",
-                f"{np.max(errors):.3f}",
-                f"{resampled} of {len(errors) * (plan.n - 1)}",
-                str(notes),
-                f"{np.mean(others):.3f}",
-                f"{np.max(others):.3f}",
-            ]
-        )
-    print("Error of a stack's corners in pixels, root of the mean squares; ECC: plainly, from neighbour to neighbour.")
+    for title, found in results.items():
+        ours, ecc = ([f"{np.mean(found[name]):.3f}", f"{np.max(found[name]):.3f}"] for name in ("ours", "ECC"))
+        rows.append([title, *ours, f"{found['resampled']} of {found['sources']}", str(found["notes"]), *ecc])
     heads = ["motion", "mean", "worst", "resampled", "with a note", "ECC, mean", "worst"]
-    print(table(heads, rows), end="\n\n", flush=True)
+    told = "Error of a stack's corners in pixels, root of the mean squares; ECC: plainly, from neighbour to neighbour."
+    return join(told, table(heads, rows))
 
 
 class _Energy(FocusMeasure):
@@ -243,18 +244,23 @@ MEASURES: dict[str, type[MultiFocusFusion]] = {
 }
 
 
-def ablation(plan: Plan, noises: Sequence[float]) -> None:
-    """Print what the dictionary adds to the energy of the Laplacian, all else being equal."""
-    rows: dict[str, list[str]] = {name: [name] for name in MEASURES}
-    for noise in noises:
-        scores: dict[str, list[Score]] = {name: [] for name in MEASURES}
-        for stack in plan.stacks(noise=noise):
-            print(f"ablation: {stack.name}, noise {noise:g}", file=sys.stderr, flush=True)
-            for name, engine in MEASURES.items():
-                fusion = engine(register=False, n_jobs=plan.threads).fuse(stack.sources)
-                scores[name].append(score_fusion(stack, fusion))
-        for name, own in scores.items():
-            wrong = 100 * np.mean([score.wrong for score in own])
-            rows[name].append(f"{np.mean([score.inside for score in own]):.2f} / {wrong:.2f}")
-    heads = ["aligned: PSNR / wrong pixels in %", *(f"noise {noise:g}" for noise in noises)]
-    print(table(heads, list(rows.values())), end="\n\n", flush=True)
+def ablation(plan: Plan, noise: float) -> dict[str, list[Score]]:
+    """Return scores of aligned stacks by each measure of focus, all else being equal."""
+    scores: dict[str, list[Score]] = {name: [] for name in MEASURES}
+    for stack in plan.stacks(noise=noise):
+        for name, engine in MEASURES.items():
+            fusion = engine(register=False, n_jobs=plan.threads).fuse(stack.sources)
+            scores[name].append(score_fusion(stack, fusion))
+    return scores
+
+
+def tell_ablation(results: Mapping[str, dict[str, list[Score]]]) -> str:
+    """Return what the dictionary adds to the energy of the Laplacian."""
+    rows = []
+    for name in MEASURES:
+        cells = []
+        for scores in results.values():
+            wrong = 100 * np.mean([score.wrong for score in scores[name]])
+            cells.append(f"{np.mean([score.inside for score in scores[name]]):.2f} / {wrong:.2f}")
+        rows.append([name, *cells])
+    return table(["aligned: PSNR / wrong pixels in %", *results], rows)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _main import Options, join, progress, table
 from _stacks_drawing import Float, Image, cv2
 from _stacks_rivals import Fuse, read, write
-from _timing import table
 
 from coupledict.experiments.sources import lytro_folder
 from coupledict.images import MultiFocusFusion
@@ -20,37 +18,38 @@ CROP = 380  # pixels along a side
 PLACES = 6
 
 
-def real(data: Path, found: dict[str, Fuse], output: Path | None) -> None:
-    """Fuse the real stacks by everyone into `output`, with crops side by side."""
-    if output is None:
-        print("real: left out, as --output is not set.\n")
-        return
+def real(name: str, found: dict[str, Fuse], options: Options) -> list[list[str]]:
+    """Fuse a real stack by everyone into a folder of the output, with crops side by side; return rows about sources."""
+    assert options.data is not None
+    files = sorted((options.data / "stacks" / name).glob("*.jpg"))
+    if not files:
+        options.note(f"real: {name} is left out, as there are no pictures in stacks/{name}.")
+        return []
+    output = options.output / "stacks"
     output.mkdir(parents=True, exist_ok=True)
-    for name in STACKS:
-        files = sorted((data / "stacks" / name).glob("*.jpg"))
-        if not files:
-            print(f"real: {name} is left out, as there are no pictures in stacks/{name}.\n")
-            continue
-        print(f"fusing {name}", file=sys.stderr, flush=True)
-        engine: Any = MultiFocusFusion(n_jobs=2)
-        fusion = engine.fuse(files)
-        pictures: dict[str, Image] = {"coupledict": fusion.image}
-        for rival, fuse in found.items():
-            print(f"fusing {name} by {rival}", file=sys.stderr, flush=True)
-            try:
-                pictures[rival] = fuse(files, True)
-            except RuntimeError as error:
-                print(f"{name}: {error}\n")
-        for method, picture in pictures.items():
-            write(output / f"{name}-{method}.png", picture)
-        write(output / f"{name}-decision.png", _grey_levels(fusion.decision, len(files)))
-        write(output / f"{name}-depth.png", _grey_levels(fusion.depth, len(files)))
-        for number, strip in enumerate(crops(pictures)):
-            write(output / f"{name}-crop-{number}.png", strip)
-        rows = [_told(file.name, source) for file, source in zip(files, fusion.sources, strict=True)]
-        heads = [name, "share", "resampled", "corner, px", "gain", "correlation before", "after", "note"]
-        print(table(heads, rows), end="\n\n", flush=True)
-    print(f"Pictures and crops at 100 % ({', '.join(['coupledict', *found])}, from left to right) are in {output}.\n")
+    engine: Any = MultiFocusFusion(n_jobs=2)
+    fusion = engine.fuse(files)
+    pictures: dict[str, Image] = {"coupledict": fusion.image}
+    for rival, fuse in found.items():
+        progress(f"fusing {name} by {rival}")
+        try:
+            pictures[rival] = fuse(files, True)
+        except RuntimeError as error:
+            options.note(f"{name}: {error}")
+    for method, picture in pictures.items():
+        write(output / f"{name}-{method}.png", picture)
+    write(output / f"{name}-decision.png", _grey_levels(fusion.decision, len(files)))
+    write(output / f"{name}-depth.png", _grey_levels(fusion.depth, len(files)))
+    for number, strip in enumerate(crops(pictures)):
+        write(output / f"{name}-crop-{number}.png", strip)
+    options.note(f"Pictures and crops at 100 % ({', '.join(pictures)}, from left to right) are in {output}.")
+    return [_told(file.name, source) for file, source in zip(files, fusion.sources, strict=True)]
+
+
+def tell_real(name: str, rows: list[list[str]]) -> str:
+    """Return the table of a real stack."""
+    heads = [name, "share", "resampled", "corner, px", "gain", "correlation before", "after", "note"]
+    return table(heads, rows) if rows else ""
 
 
 def _told(name: str, source: Any) -> list[str]:
@@ -117,16 +116,16 @@ def _fitted(first: Image, other: Image) -> Image:
         mask = np.full(greys[1].shape, 255, np.uint8)
         _, matrix = cv2.findTransformECC(greys[0], greys[1], matrix, cv2.MOTION_AFFINE, criteria, mask, 5)
     except cv2.error:
-        print("A rival's picture could not be aligned with ours: crops show other places.")
+        progress("A rival's picture could not be aligned with ours: crops show other places.")
     fitted: Image = cv2.warpAffine(other, matrix, first.shape[1::-1], flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP)
     return fitted
 
 
-def lytro(data: Path, found: dict[str, Fuse], output: Path | None) -> None:
-    """Print what alignment does to pairs that are aligned, or nearly so: it must not make them worse."""
-    del found, output
-    folder = lytro_folder(data)
-    pairs = sorted({file.stem[:-2] for file in folder.glob("lytro-*.jpg")})
+def lytro(options: Options) -> dict[str, Any]:
+    """Return what alignment does to pairs that are aligned, or nearly so: it must not make them worse."""
+    assert options.data is not None
+    folder = lytro_folder(options.data)
+    pairs = sorted({file.stem[:-2] for file in folder.glob("lytro-*.jpg")})[: 1 if options.quick else None]
     rows, worse, resampled = [], 0, 0
     for pair in pairs:
         sources = [read(folder / f"{pair}-{side}.jpg") for side in "AB"]
@@ -138,12 +137,16 @@ def lytro(data: Path, found: dict[str, Fuse], output: Path | None) -> None:
         worse += after < before - 1e-6
         if moved.aligned or moved.note:
             rows.append([pair, f"{moved.shift:.2f}", f"{before:.5f}", f"{after:.5f}", moved.note])
-    print(
-        f"Lytro, register='auto': {resampled} of {len(pairs)} pairs resampled, {worse} with a lower correlation after."
+    return {"n": len(pairs), "resampled": resampled, "worse": worse, "rows": rows}
+
+
+def tell_lytro(found: dict[str, Any]) -> str:
+    """Return the table of the Lytro pairs that were moved."""
+    return join(
+        f"Lytro, register='auto': {found['resampled']} of {found['n']} pairs resampled, {found['worse']} with a lower"
+        " correlation after.",
+        table(["pair", "corner, px", "correlation before", "after", "note"], found["rows"]) if found["rows"] else "",
     )
-    if rows:
-        print(table(["pair", "corner, px", "correlation before", "after", "note"], rows))
-    print(flush=True)
 
 
 def correlations(reference: Image, other: Image, matrix: Float) -> tuple[float, float]:

@@ -14,17 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _main import Options, join, progress, table
 from _memory import levels
 from _stacks_drawing import Float, cv2
-from _stacks_rivals import Fuse, rivals, write
-from _timing import table
+from _stacks_rivals import rivals, write
 
-REPEATS = 5
 SIDES = {3: (1536, 2048), 12: (3072, 4096)}  # megapixels: height, width
 PICTURES = 7
 MANY = (5, 20, 50)
@@ -58,7 +57,7 @@ def large_stack(folder: Path, megapixels: int, n: int) -> list[Path]:
     return files
 
 
-def child(task: dict[str, Any]) -> None:
+def child(task: Mapping[str, Any]) -> None:
     """Fuse files as told, in this process; print seconds and bytes."""
     files = [Path(file) for file in task["files"]]
     cv2.setNumThreads(task["threads"])
@@ -81,24 +80,23 @@ def _cpu() -> float:
 
 def measured(files: Sequence[Path], method: str, threads: int) -> dict[str, Any]:
     """Fuse files in a process of its own."""
-    task = json.dumps({"files": [str(file) for file in files], "method": method, "threads": threads})
+    task = json.dumps({"files": [str(file.resolve()) for file in files], "method": method, "threads": threads})
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    script = Path(__file__).with_name("stacks.py")
-    command = [sys.executable, str(script), "--child", task]
+    command = [sys.executable, __file__, task]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | limits)
     found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
     return found
 
 
-def speed(data: Path | None, found: dict[str, Fuse]) -> None:
-    """Print seconds per megapixel and picture, and megabytes per megapixel."""
+def speed(name: str, methods: Sequence[str], options: Options) -> dict[str, Any]:
+    """Return runs of all methods on a stack: the name of a real one, or megapixels."""
     with tempfile.TemporaryDirectory() as folder:
-        stacks = {f"made, {size} MP": large_stack(_within(folder, f"{size}"), size, PICTURES) for size in SIDES}
-        if data is not None and (pcb := sorted((data / "stacks" / "pcb").glob("*.jpg"))):
-            stacks["pcb"] = pcb
-        for name, files in stacks.items():
-            _times(name, files, ["coupledict", *found])
-        _memory(Path(folder))
+        if name.isdigit():
+            files = large_stack(_within(folder, name), int(name), 3 if options.quick else PICTURES)
+        else:
+            assert options.data is not None
+            files = sorted((options.data / "stacks" / name).glob("*.jpg"))
+        return _times(name, files, methods, options.repeats)
 
 
 def _within(folder: str | Path, name: str) -> Path:
@@ -107,52 +105,67 @@ def _within(folder: str | Path, name: str) -> Path:
     return inner
 
 
-def _times(name: str, files: Sequence[Path], methods: Sequence[str]) -> None:
+def _times(name: str, files: Sequence[Path], methods: Sequence[str], repeats: int) -> dict[str, Any]:
     height, width = cv2.imread(str(files[0])).shape[:2]
-    unit = 1e-6 * height * width * len(files)
     entries = [(method, threads) for method in methods for threads in (1, 2)]
     runs: dict[tuple[str, int], list[dict[str, Any]]] = {entry: [] for entry in entries}
     failed = set()
-    for turn in range(REPEATS):
+    for turn in range(repeats):
         for entry in entries[turn % len(entries) :] + entries[: turn % len(entries)]:
             if entry in failed:
                 continue
-            print(f"{name}: {entry[0]}, {entry[1]} threads", file=sys.stderr, flush=True)
+            progress(f"{name}: {entry[0]}, {entry[1]} threads")
             try:
                 runs[entry].append(measured(files, *entry))
             except subprocess.CalledProcessError:
                 failed.add(entry)
-    rows = []
-    for method in methods:
-        if not (runs[method, 1] and runs[method, 2]):
-            rows.append([method, *["failed"] * 6])
-            continue
-        (one, one_cpu), (two, two_cpu) = (
-            [float(np.median([run[figure] for run in runs[method, threads]])) for figure in ("wall", "cpu")]
-            for threads in (1, 2)
-        )
-        seconds = [f"{one_cpu:.1f} s", f"{one_cpu / unit:.3f} s", f"{one:.1f} s", f"{two:.1f} s", f"{one / two:.2f}x"]
-        rows.append([method, *seconds, f"{two_cpu / unit:.3f} s"])
-    heads = ["CPU, 1 thread", "per MP and picture", "time, 1 thread", "2 threads", "gain", "CPU per MP and picture, 2"]
-    title = f"{name}: {len(files)} x {1e-6 * height * width:.1f} MP"
-    print(f"Medians of {REPEATS}, in turns, alignment and files included.")
-    print(table([title, *heads], rows), end="\n\n", flush=True)
+    return {"n": len(files), "megapixels": 1e-6 * height * width, "runs": runs}
 
 
-def _memory(folder: Path) -> None:
-    rows = []
-    for size, counts in ((3, MANY), (12, MANY[:1])):
-        for n in counts:
-            inner = _within(folder, f"{size}-{n}")
-            files = large_stack(inner, size, n)
-            height, width = SIDES[size]
-            cells = []
-            for threads in (1, 2):
-                print(f"memory: {n} pictures of {size} MP, {threads} threads", file=sys.stderr, flush=True)
-                used = measured(files, "coupledict", threads)["bytes"]
-                cells.append(f"{used / (height * width):.0f} MB")  # bytes per pixel are MB per megapixel
-            rows.append([f"{n} pictures of {1e-6 * height * width:.1f} MP", *cells])
-            for file in files:
-                file.unlink()
-    print("Highest resident memory over that after imports, per megapixel of a picture.")
-    print(table(["coupledict", "1 thread", "2 threads"], rows), end="\n\n", flush=True)
+def tell_speed(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    """Return seconds per megapixel and picture."""
+    blocks = [f"Medians of {options.repeats}, in turns, alignment and files included."]
+    for name, found in results.items():
+        runs, unit = found["runs"], found["megapixels"] * found["n"]
+        rows = []
+        for method in dict.fromkeys(method for method, _ in runs):
+            if not (runs[method, 1] and runs[method, 2]):
+                rows.append([method, *["failed"] * 6])
+                continue
+            (one, one_cpu), (two, two_cpu) = (
+                [float(np.median([run[figure] for run in runs[method, threads]])) for figure in ("wall", "cpu")]
+                for threads in (1, 2)
+            )
+            times = [f"{one_cpu:.1f} s", f"{one_cpu / unit:.3f} s", f"{one:.1f} s", f"{two:.1f} s", f"{one / two:.2f}x"]
+            rows.append([method, *times, f"{two_cpu / unit:.3f} s"])
+        heads = [
+            "CPU, 1 thread",
+            "per MP and picture",
+            "time, 1 thread",
+            "2 threads",
+            "gain",
+            "CPU per MP and picture, 2",
+        ]
+        kind = f"made, {name} MP" if name.isdigit() else name
+        blocks.append(table([f"{kind}: {found['n']} x {found['megapixels']:.1f} MP", *heads], rows))
+    return join(*blocks)
+
+
+def memory(size: int, n: int) -> list[float]:
+    """Return the megabytes per megapixel of a picture that a stack takes on one and two threads."""
+    height, width = SIDES[size]
+    with tempfile.TemporaryDirectory() as folder:
+        files = large_stack(Path(folder), size, n)
+        # Bytes per pixel are MB per megapixel.
+        return [measured(files, "coupledict", threads)["bytes"] / (height * width) for threads in (1, 2)]
+
+
+def tell_memory(results: Mapping[str, list[float]]) -> str:
+    """Return megabytes per megapixel."""
+    rows = [[title, *(f"{used:.0f} MB" for used in found)] for title, found in results.items()]
+    told = "Highest resident memory over that after imports, per megapixel of a picture."
+    return join(told, table(["coupledict", "1 thread", "2 threads"], rows))
+
+
+if __name__ == "__main__":
+    child(json.loads(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Fair timing of several callables in one run, and the small tools that report it.
+"""Fair timing of several callables in one run.
 
 The entries of one measurement take turns: every round runs each of them once, and each round starts with
 another one, so that a slow drift of the machine falls on all alike. Between two entries there is a pause,
@@ -133,30 +133,3 @@ def matmul_rate(dtype: str, *, size: int = 2000, repeats: int = 7) -> float:
     out = np.empty_like(left)
     timing = measure([Entry(f"matmul {dtype}", lambda: np.matmul(left, right, out=out))], repeats=repeats)[0]
     return 2.0 * size**3 / timing.median / 1e9
-
-
-def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> str:
-    """Lay out rows of text in aligned columns, the first `left` flush left and the rest flush right."""
-    cells = [list(headers), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
-    lines = []
-    for row in cells:
-        parts = [
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(parts).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Write a time with three significant digits, in the unit that suits it."""
-    for limit, unit, scale in ((1e-3, "us", 1e6), (1.0, "ms", 1e3)):
-        if seconds < limit:
-            return f"{_three_digits(seconds * scale)} {unit}"
-    return f"{_three_digits(seconds)} s"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"

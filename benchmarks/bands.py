@@ -1,8 +1,8 @@
 """How often the band of speech is recognised, at several sampling rates and after what recordings go through.
 
-Run ``python benchmarks/bands.py --data DIR`` from the root of the project, where DIR (else COUPLEDICT_DATA) holds a
-folder ``speech`` with folders ``arctic``, ``audiomnist`` and ``librispeech`` of wide-band files at 16 kHz. The limits
-in ``coupledict.audio._measuring`` were chosen on arctic and the first half of the files of audiomnist (``--set tune``).
+The folder ``speech`` of the data has folders ``arctic``, ``audiomnist`` and ``librispeech`` of wide-band files at
+16 kHz. The limits in ``coupledict.audio._measuring`` were chosen on arctic and the first half of the files of
+audiomnist (``--set tune``).
 The other half and librispeech are for figures to report (``--set report``). One limit, ``EDGE``, was raised from 14 to
 17 dB after these had shown that a dull voice was taken for narrow, so figures for wide speech are not quite untouched.
 """
@@ -11,27 +11,27 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import scipy.signal
 from _data import Array
-from _timing import table
+from _main import Options, join, main, table
 
 from coupledict.audio import measure_band
 from coupledict.audio._files import READABLE, read_wide
 from coupledict.audio._measuring import Kind
-from coupledict.experiments.sources import data_directory
 
 RATE = 16_000
 RATES = (8000, 11_025, 16_000, 44_100, 48_000)
 Way = Callable[[Array, int, np.random.Generator], Array]
 
 
-def load(given: str | None, which: str) -> list[Array]:
+@cache
+def load(directory: Path | None, which: str) -> list[Array]:
     """Return the signals of a set."""
-    directory = data_directory(given)
     if directory is None:
         raise SystemExit("Expected --data or COUPLEDICT_DATA to name a folder of speech, got neither.")
 
@@ -120,30 +120,54 @@ def pieces(signals: list[Array], seconds: float | None) -> list[Array]:
     return [piece for piece in cut if np.abs(piece).max() > 1e-3]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print how many files and pieces are taken for what."""
-    parser = argparse.ArgumentParser(description="How often the band of speech is recognised.")
-    parser.add_argument("--data", metavar="DIR", help="folder of speech (else COUPLEDICT_DATA)")
-    parser.add_argument("--set", choices=("tune", "report"), default="report", help="(%(default)s)")
-    options = parser.parse_args(arguments)
+def cases(options: Options) -> dict[str, float | None]:
+    """Return lengths in seconds; None stands for whole files."""
+    return {"whole files": None, "pieces of 1 s": 1.0}
+
+
+def run(seconds: float | None, options: Options) -> dict[str, dict[int, Counter[Kind]]]:
+    """Return, by way and sampling rate, how many pieces are taken for what."""
     signals, rng = load(options.data, options.set), np.random.default_rng(0)
-    for seconds in (None, 1.0):
-        cut = pieces(signals, seconds)
-        title = "whole files" if seconds is None else f"pieces of {seconds:g} s"
-        print(f"\n{len(cut)} {title}: share that is recognised, and what the others are taken for")
-        rows = []
-        for name, (kind, way) in WAYS.items():
-            row = [name]
-            for rate in RATES:
-                if kind == "wide" and rate == 8000:
-                    row.append("-")
-                    continue
-                found = Counter(measure_band(way(piece, rate, rng), rate).kind for piece in cut)
-                others = ", ".join(f"{n} {other}" for other, n in found.items() if other != kind)
-                row.append(f"{found[kind] / len(cut):.2f}" + (f" ({others})" if others else ""))
-            rows.append(row)
-        print(table(["", *(f"{rate / 1000:g} kHz" for rate in RATES)], rows), flush=True)
+    if options.quick:
+        signals = [signal[: 2 * RATE] for signal in signals[:3]]
+    cut = options.repeats * pieces(signals, seconds)
+    return {
+        name: {
+            rate: Counter(measure_band(way(piece, rate, rng), rate).kind for piece in cut)
+            for rate in RATES
+            if kind != "wide" or rate != 8000
+        }
+        for name, (kind, way) in WAYS.items()
+    }
+
+
+def report(results: Mapping[str, dict[str, dict[int, Counter[Kind]]]], options: Options) -> str:
+    blocks = []
+    for title, found in results.items():
+        n = next(iter(found["narrow"].values())).total()
+        blocks.append(f"{n} {title}: share that is recognised, and what the others are taken for")
+        rows = [[name, *(_cell(found[name].get(rate), kind) for rate in RATES)] for name, (kind, _) in WAYS.items()]
+        blocks.append(table(["", *(f"{rate / 1000:g} kHz" for rate in RATES)], rows))
+    return join(*blocks)
+
+
+def _cell(found: Counter[Kind] | None, kind: Kind) -> str:
+    if found is None:
+        return "-"
+    others = ", ".join(f"{n} {other}" for other, n in found.items() if other != kind)
+    return f"{found[kind] / found.total():.2f}" + (f" ({others})" if others else "")
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--set", choices=("tune", "report"), default="report", help="files (%(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with a folder speech; nothing stands in for it",
+        repeats=(1, "draws of the noise"),
+        extend=extend,
+    )

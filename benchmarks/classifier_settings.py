@@ -1,7 +1,6 @@
 """What the defaults of the classifiers were chosen by: accuracy, Brier score and time on data of many kinds.
 
-Run ``python benchmarks/classifier_settings.py --data DIR`` from the root of the project; ``--sets``, ``--seeds`` and
-``--methods`` take parts. The data ("tune") are made by `_classifier_settings_data.py`: clusters, surfaces under lamps,
+The data ("tune") are made by `_classifier_settings_data.py`: clusters, surfaces under lamps,
 subspaces, moons, rings, documents, spectra, tables, expressions, pen strokes, textures, letters, numerals, and, with
 ``--data``, voices and pixels seen from the air. None of them is reported in docs/recognition.md.
 
@@ -16,12 +15,12 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from _classifier_settings_data import Array, Split, all_sets
+from _main import Options, add_choice, duration, join, main, table
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
@@ -106,37 +105,66 @@ def judge(model: Any, split: Split) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Print a line for each data set and method, and means at the end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with speech/audiomnist and unmixing")
-    parser.add_argument("--sets", default="", help="names of data sets, separated by semicolons; all if left out")
-    parser.add_argument("--methods", default="", help="names of methods, separated by semicolons; all if left out")
-    parser.add_argument("--seeds", type=int, default=3, help="splits of each data set")
-    options = parser.parse_args()
+Rows = dict[str, list[dict[str, float]]]  # method -> a row of figures for each split
+
+
+def cases(options: Options) -> dict[str, Callable[[int], Split]]:
+    """Return makers of splits, by data set."""
     sets = all_sets(options.data)
-    chosen = options.methods.split(";") if options.methods else list(METHODS)
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: no voices, and no pixels seen from the air.")
     names = options.sets.split(";") if options.sets else list(sets)
-    everything: dict[str, list[float]] = {method: [] for method in chosen}
-    for name in names:
-        splits = [sets[name](seed) for seed in range(options.seeds)]
-        (n_samples, n_features), n_classes = splits[0].X.shape, np.unique(splits[0].y).size
-        print(f"{name}: {n_samples} samples, {n_features} features, {n_classes} classes")
-        for method in chosen:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-                rows = [judge(METHODS[method](split), split) for split in splits]
-            means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-            everything[method].append(means["accuracy"])
-            shown = ", ".join(f"{key} {value:.3f}" for key, value in means.items())
-            print(f"    {method:24s} {shown}", flush=True)
+    if unknown := sorted(set(names) - set(sets)):
+        raise SystemExit(f"Expected --sets to be some of {'; '.join(sets)}, got {'; '.join(unknown)}.")
+    return {name: sets[name] for name in (names[:1] if options.quick else names)}
+
+
+def run(make: Callable[[int], Split], options: Options) -> dict[str, Any]:
+    """Judge all methods on a data set."""
+    splits = [make(seed) for seed in range(options.repeats)]
+    rows: Rows = {}
+    for method in options.methods:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            rows[method] = [judge(METHODS[method](split), split) for split in splits]
+    return {"shape": splits[0].X.shape, "n_classes": np.unique(splits[0].y).size, "rows": rows}
+
+
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    blocks = []
+    accuracies: dict[str, list[float]] = {method: [] for method in options.methods}
+    for name, found in results.items():
+        (n_samples, n_features), rows = found["shape"], []
+        for method, own in found["rows"].items():
+            means = {key: float(np.mean([row[key] for row in own])) for key in own[0]}
+            accuracies[method].append(means["accuracy"])
+            cells = [f"{means[key]:.3f}" if key in means else "-" for key in ("accuracy", "Brier", "surprise")]
+            rows.append([method, *cells, duration(means["seconds"])])
+        blocks.append(f"{name}: {n_samples} samples, {n_features} features, {found['n_classes']} classes")
+        blocks.append(table(["", "accuracy", "Brier", "surprise", "fit"], rows))
     ranks = np.mean(
-        [np.argsort(np.argsort([-own[i] for own in everything.values()])) + 1 for i in range(len(names))], axis=0
+        [np.argsort(np.argsort([-own[i] for own in accuracies.values()])) + 1 for i in range(len(results))], axis=0
     )
-    for (method, own), rank in zip(everything.items(), ranks, strict=True):
-        print(f"mean of all: {method:24s} accuracy {np.mean(own):.3f}, rank {rank:.1f}")
+    rows = [
+        [method, f"{np.mean(own):.3f}", f"{rank:.1f}"]
+        for (method, own), rank in zip(accuracies.items(), ranks, strict=True)
+    ]
+    return join(*blocks, "Means over all data sets", table(["", "accuracy", "rank"], rows))
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sets", default="", help="names of data sets, separated by semicolons (all)")
+    add_choice(parser, "methods", list(METHODS), separator=";")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with speech/audiomnist and unmixing; without it these sets are left out",
+        repeats=(3, "splits of each data set"),
+        extend=extend,
+        quick={"repeats": 1, "methods": ["coupled", "ridge"]},
+    )

@@ -1,8 +1,8 @@
 """Classifiers on eight data sets of different kinds, beside rivals whose settings are chosen with care.
 
-Run ``python benchmarks/classifiers.py --data DIR --cache FILE.json`` from the root of the project, with the group
-``bench`` installed. Runs that are on record in FILE are not done again; ``--again ours`` does those of this project
-again. ``--table FILE`` tries data of your own: ``.csv`` whose last column is the label, or ``.npz`` with X and y.
+It needs the group ``bench``. Runs that are on record in the file ``--cache`` are not done again; ``--again ours`` does
+those of this project again. ``--table FILE`` tries data of your own: ``.csv`` whose last column is the label, or
+``.npz`` with X and y.
 
 The data sets were chosen and named before any result of them was known; text was made smaller later, because rivals
 took too long. Figures are reported on these, and settings of ours are chosen on others
@@ -29,67 +29,79 @@ their weights come from all documents, without their classes, for every method a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from _classifiers_data import SETS, Problem, load_table
-from _classifiers_methods import METHODS
-from _classifiers_report import Figures, print_report
-from _classifiers_runs import Record, run_all
+from _classifiers_methods import METHODS, Method
+from _classifiers_report import tables
+from _classifiers_runs import Outcome, Record, run_splits
+from _main import Options, add_choice, main
 
-from coupledict.experiments.machine import machine
-from coupledict.experiments.sources import data_directory
+NAMES = [method.name for method in METHODS]
+SHORT = {
+    "ours": [method.name for method in METHODS if method.own],
+    "rivals": [method.name for method in METHODS if not method.own],
+}
 
-OURS = [method.name for method in METHODS if method.own]
-VERSIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "scikit-image", "dictlearn", "chemotools", "statsmodels")
+
+@cache
+def load(name: str, data: Path | None) -> Problem | None:
+    """Return a data set by its name, or a table by its file; None where it is not there."""
+    return SETS[name](data) if name in SETS else load_table(Path(name))
 
 
-def load_problems(options: argparse.Namespace) -> dict[str, Problem]:
-    """Return the data sets that were asked for, and are there."""
-    names = options.sets.split(",") if options.sets else [] if options.table else list(SETS)
-    unknown = sorted(set(names) - set(SETS))
-    if unknown:
-        raise SystemExit(f"Expected --sets to be some of {', '.join(SETS)}, got {', '.join(unknown)}.")
-    loaded = {name: SETS[name](data_directory(options.data)) for name in names}
-    for name, problem in loaded.items():
+def listed(names: list[str]) -> list[str]:
+    """Return methods, with those that short names stand for."""
+    return [one for name in names for one in SHORT.get(name, [name])]
+
+
+def cases(options: Options) -> dict[str, tuple[str, Method]]:
+    """Return data sets and methods."""
+    found: dict[str, tuple[str, Method]] = {}
+    for name in [*(options.sets or ([] if options.table else SETS)), *options.table]:
+        problem = load(name, options.data)
         if problem is None:
-            print(f"Neither --data nor COUPLEDICT_DATA is set: no {name}.")
-    found = {name: problem for name, problem in loaded.items() if problem is not None}
-    return found | {Path(file).stem: load_table(Path(file)) for file in options.table}
+            options.note(f"Neither --data nor COUPLEDICT_DATA is set: no {name}.")
+            continue
+        for method in METHODS:
+            if method.name in listed(options.methods) and method.suits(problem):
+                found[f"{Path(name).stem}; {method.name}"] = name, method
+    return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing and print the tables."""
-    parser = argparse.ArgumentParser(description="Classifiers beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else bundled data)")
-    parser.add_argument("--sets", help=f"data sets, separated by commas ({','.join(SETS)})")
-    parser.add_argument("--methods", help="methods, separated by semicolons (all); 'ours' and 'rivals' are short names")
+def run(case: tuple[str, Method], options: Options) -> list[Outcome]:
+    """Return the outcome of each split, from the record where it is there."""
+    name, method = case
+    problem = load(name, options.data)
+    assert problem is not None
+    again = method.name in listed(options.again)
+    return run_splits(Path(name).stem, problem, method, options.repeats, Record(options.cache), again=again)
+
+
+def report(results: Mapping[str, list[Outcome]], options: Options) -> str:
+    return tables(results)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "sets", list(SETS))
+    parser.set_defaults(sets=None)
     parser.add_argument(
-        "--table", metavar="FILE", action="append", default=[], help="a data set of your own, repeatable"
+        "--table", metavar="FILE", action="append", default=[], help="a data set of your own instead, repeatable"
     )
-    parser.add_argument("--splits", type=int, default=5, help="random splits (%(default)s)")
+    add_choice(parser, "methods", [*NAMES, *SHORT], default=NAMES, separator=";")
+    add_choice(parser, "again", [*NAMES, *SHORT], default=(), separator=";")
     parser.add_argument("--cache", metavar="FILE", type=Path, help="keep outcomes in this JSON file")
-    parser.add_argument("--again", help="methods that are run again although they are on record, as in --methods")
-    options = parser.parse_args(arguments)
-    short = {"ours": OURS, "rivals": [method.name for method in METHODS if not method.own]}
-
-    def listed(text: str | None, default: list[str]) -> list[str]:
-        names = [one for name in text.split(";") for one in short.get(name, [name])] if text else default
-        unknown = sorted(set(names) - {method.name for method in METHODS})
-        if unknown:
-            parser.error(f"Expected methods to be some of {'; '.join(m.name for m in METHODS)}, got {unknown}.")
-        return names
-
-    chosen = listed(options.methods, [method.name for method in METHODS])
-    again = listed(options.again, [])
-    problems = load_problems(options)
-    methods = [method for method in METHODS if method.name in chosen]
-    record = Record(options.cache)
-    run_all(problems, methods, options.splits, record, again)
-    described = machine(VERSIONS)
-    print(described["cpu"], described["versions"])
-    print_report(Figures(problems, methods, options.splits, record))
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with multifeature; without it that set is left out",
+        repeats=(5, "random splits"),
+        extend=extend,
+        quick={"repeats": 1, "sets": ["wine"], "methods": ["ours", "ridge"]},
+    )

@@ -1,11 +1,13 @@
 """Multi-focus fusion of the Lytro pairs, beside published methods and beside the energy of the Laplacian.
 
-Run ``python benchmarks/fusion.py --data DIR`` from the root of the project, with the parts wanted: ``lytro`` (needs
---data) and ``large`` (a pair of 24 megapixels; not by default). Focus stacks are in ``benchmarks/stacks.py``.
-
-``lytro`` scores the fusion of the 20 Lytro pairs with the dictionary that ships, which has never seen them, by the
+`lytro` scores the fusion of the 20 Lytro pairs with the dictionary that ships, which has never seen them, by the
 measures of ``coupledict.images.metrics``, after saving it as the published results are saved. The Laplacian has all
-that the fusion has but the dictionary. ``as they are`` is without alignment, as the published methods are.
+that the fusion has but the dictionary. `as they are` is without alignment, as the published methods are. Two rows tell
+what the measures are worth: a copy of the first source, and the average of both. ``--fused NAME=FOLDER`` adds a row for
+pictures ``lytro_NN*.jpg`` or ``.png`` of your own.
+
+`large` tells time and memory for a pair of 24 megapixels, and is not measured by default. Focus stacks are in
+``benchmarks/stacks.py``.
 """
 
 from __future__ import annotations
@@ -15,41 +17,72 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _data import Array
+from _fusion_scores import Scores, lytro_pairs, published_methods, score_folder, score_pictures, score_table
+from _main import Options, add_choice, join, main
 from _memory import levels
 from _stacks_quality import MEASURES
-from fusion_metrics import Scores, lytro_pairs, published_methods, score_folder, score_pictures
-from fusion_metrics import table as score_table
 from scipy import ndimage
 
-from coupledict.experiments.sources import data_directory
 from coupledict.images import MultiFocusFusion
 
+PUBLISHED = "published: "
+#: Rows that no method made.
+TRIVIAL: dict[str, Callable[[Array, Array], Array]] = {
+    "copy of A": lambda first, second: first,
+    "average": lambda first, second: np.rint((first.astype(float) + second) / 2).astype(np.uint8),
+}
+Score = Callable[[Options, Path], Scores]
 
-def lytro(data: Path, output: Path | None) -> None:
-    """Score the Lytro pairs beside the published results."""
-    pairs = lytro_pairs(data)
-    ours: dict[str, Scores] = {}
-    for name, engine in MEASURES.items():
-        pictures = {pair: engine(register=False, n_jobs=-1).fuse(list(sources)) for pair, sources in pairs.items()}
-        ours[f"{name}, as they are"] = score_pictures({pair: fused.image for pair, fused in pictures.items()}, data)
-        if output is not None and engine is MultiFocusFusion:
-            _write(output, pictures)
+
+def fuse(name: str) -> Score:
+    """Return what scores a fusion of ours by a measure of focus, without alignment."""
+
+    def score(options: Options, data: Path) -> Scores:
+        engine = MEASURES[name](register=False, n_jobs=-1)
+        pictures = {pair: engine.fuse(list(sources)) for pair, sources in chosen_pairs(options, data).items()}
+        if MEASURES[name] is MultiFocusFusion:
+            _write(options.output / "fusion", pictures)
+        return score_pictures({pair: fused.image for pair, fused in pictures.items()}, data)
+
+    return score
+
+
+def fuse_aligned(options: Options, data: Path) -> Scores:
+    """Score our fusion of aligned pairs."""
+    pairs = chosen_pairs(options, data)
     aligned = {pair: MultiFocusFusion(n_jobs=-1, keep_size=True).fuse(list(sources)) for pair, sources in pairs.items()}
     moved = sum(any(source.aligned for source in fused.sources) for fused in aligned.values())
-    ours[f"{next(iter(MEASURES))}, {moved} pairs aligned"] = score_pictures(
-        {pair: fused.image for pair, fused in aligned.items()}, data
+    options.note(f"{moved} of {len(pairs)} pairs were moved by the alignment.")
+    return score_pictures({pair: fused.image for pair, fused in aligned.items()}, data)
+
+
+def make(trivial: str) -> Score:
+    """Return what scores a picture that no method made."""
+    return lambda options, data: score_pictures(
+        {pair: TRIVIAL[trivial](*sources) for pair, sources in chosen_pairs(options, data).items()}, data
     )
-    published = {}
-    for method in published_methods(data):
-        print(f"scoring {method}", file=sys.stderr, flush=True)
-        published[method] = score_folder(data / "fused_lytro", data, method=method)
-    print("Means over the Lytro pairs (rank among the published methods). All fused pictures are JPEG, quality 75.")
-    print(score_table(published, ours), end="\n\n")
+
+
+def read(folder: Path, method: str | None = None) -> Score:
+    """Return what scores the fused pictures of a folder."""
+
+    def score(options: Options, data: Path) -> Scores:
+        pairs = chosen_pairs(options, data)
+        return {pair: own for pair, own in score_folder(folder, data, method=method).items() if pair in pairs}
+
+    return score
+
+
+def chosen_pairs(options: Options, data: Path) -> dict[str, tuple[Array, Array]]:
+    """Return all pairs, or the first one in a quick run."""
+    pairs = lytro_pairs(data)
+    return dict(list(pairs.items())[:1]) if options.quick else pairs
 
 
 def _write(folder: Path, pictures: dict[str, Any]) -> None:
@@ -74,18 +107,18 @@ def colour_pair(height: int, width: int) -> list[Array]:
     return [first, second]
 
 
-def large() -> None:
-    """Fuse a pair of 24 megapixels in a process of its own, and report time and memory."""
-    answer = subprocess.run([sys.executable, __file__, "--child"], check=True, stdout=subprocess.PIPE, text=True)
-    found = json.loads(answer.stdout)
-    print(
-        f"Colour pair of 24 megapixels, 8 bit, 2 threads: {found['seconds']:.0f} s; resident memory"
-        f" {found['before']:.0f} MB with the sources, {found['highest']:.0f} MB at the most;"
-        f" {100 * found['wrong']:.2f} % of the pixels wrong."
-    )
+def large(options: Options) -> dict[str, float]:
+    """Fuse a pair of 24 megapixels in processes of their own; return medians of time and memory."""
+    command = [sys.executable, "-c", "import fusion; fusion.child()"]
+    runs = []
+    for _ in range(options.repeats):
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parent)
+        runs.append(json.loads(done.stdout))
+    return {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
 
 
-def _child() -> None:
+def child() -> None:
+    """Fuse a pair of 24 megapixels, and print time and memory."""
     pair = colour_pair(4000, 6000)
     before, _ = levels()
     start = time.perf_counter()
@@ -95,29 +128,70 @@ def _child() -> None:
     print(json.dumps({"seconds": seconds, "before": before / 1e6, "highest": levels()[1] / 1e6, "wrong": wrong}))
 
 
-def main() -> None:
-    """Run the parts that are wanted."""
-    parser = argparse.ArgumentParser(description="Measure multi-focus fusion.")
-    parts = ("lytro", "large")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts)} (default: lytro)")
-    parser.add_argument("--data", metavar="DIR", help="folder with lytro and fused_lytro (else COUPLEDICT_DATA)")
-    parser.add_argument("--output", metavar="DIR", type=Path, help="folder for the fused Lytro pairs, as PNG")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        _child()
-        return
-    if unknown := set(arguments.parts) - set(parts):
-        parser.error(f"expected parts of {', '.join(parts)}, got {', '.join(sorted(unknown))}")
-    wanted = arguments.parts or parts[:1]
-    data = data_directory(arguments.data)
-    if "lytro" in wanted and data is None:
-        print("Lytro: neither --data nor COUPLEDICT_DATA is set, so the Lytro pairs are left out.\n")
-    elif "lytro" in wanted and data is not None:
-        lytro(data, arguments.output)
-    if "large" in wanted:
-        large()
+def cases(options: Options) -> dict[str, Score | None]:
+    """Return what scores the pairs, by row; None stands for the large pair."""
+    found: dict[str, Score | None] = {}
+    data = options.data
+    if "lytro" in options.parts and data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: the Lytro pairs are left out.")
+    elif "lytro" in options.parts and data is not None:
+        methods = published_methods(data)
+        published = {f"{PUBLISHED}{name}": read(data / "fused_lytro", name) for name in methods}
+        found |= dict(list(published.items())[:2]) if options.quick else published
+        found |= {name: make(name) for name in TRIVIAL}
+        found |= {f"{name}, as they are": fuse(name) for name in MEASURES}
+        found[f"{next(iter(MEASURES))}, aligned"] = fuse_aligned
+        found |= {name: read(Path(folder)) for name, folder in options.fused}
+    if "large" in options.parts:
+        found["large"] = None
+    return found
+
+
+def run(score: Score | None, options: Options) -> Any:
+    """Return scores by pair and measure, or time and memory of the large pair."""
+    if score is None:
+        return large(options)
+    assert options.data is not None
+    return score(options, options.data)
+
+
+def report(results: Mapping[str, Any], options: Options) -> str:
+    published = {name.removeprefix(PUBLISHED): own for name, own in results.items() if name.startswith(PUBLISHED)}
+    others = {name: own for name, own in results.items() if not name.startswith(PUBLISHED) and name != "large"}
+    blocks = []
+    if others:
+        blocks.append("Means over the Lytro pairs (rank among published methods). All pictures are JPEG, quality 75.")
+        blocks.append(score_table(published, others))
+    if "large" in results:
+        found = results["large"]
+        blocks.append(
+            f"Colour pair of 24 megapixels, 8 bit, 2 threads: {found['seconds']:.0f} s; resident memory"
+            f" {found['before']:.0f} MB with the sources, {found['highest']:.0f} MB at the most;"
+            f" {100 * found['wrong']:.2f} % of the pixels wrong."
+        )
+    return join(*blocks)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", ("lytro", "large"), default=("lytro",))
+    parser.add_argument(
+        "--fused", metavar="NAME=DIR", type=_named, action="append", default=[], help="another row, repeatable"
+    )
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, _, folder = text.partition("=")
+    if not (name and folder):
+        raise argparse.ArgumentTypeError(f"expected NAME=DIR, got {text}")
+    return name, folder
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with lytro and fused_lytro; without it only the part large is there",
+        repeats=(1, "timed runs of the part large"),
+        extend=extend,
+    )

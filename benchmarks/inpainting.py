@@ -1,6 +1,6 @@
 """Inpainting beside its rivals: five photographs of scikit-image with 50 and 80 % of their pixels missing at random.
 
-Run ``python benchmarks/inpainting.py`` from the root of the project. Rivals are biharmonic inpainting of scikit-image
+Rivals are biharmonic inpainting of scikit-image
 and the two methods of OpenCV (radius 3); OpenCV is left out, with a word about it, if it is not installed. All get the
 same damaged pixels of 8 bits, and PSNR is that of the whole picture of 8 bits, in colour over all channels, where known
 pixels have no error. ``--masks`` also takes ``text``, lines of text that cover about a seventh of the picture, and
@@ -13,23 +13,20 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from _data import Array
-from _timing import duration, table
+from _main import Options, add_choice, duration, join, main, table
 
-from coupledict.experiments.machine import limit_threads, load_average, machine
+from coupledict.experiments.machine import limit_threads
 from coupledict.images import Inpainting
 from coupledict.images.metrics import psnr
 
 PHOTOGRAPHS = ("camera", "astronaut", "coffee", "chelsea", "brick")
 MASKS = ("50", "80", "text", "holes")
-DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-image", "opencv-python-headless")
 Filler = Callable[[Array, Array], Array]
 
 
@@ -81,71 +78,76 @@ def opencv(method: str, threads: int) -> Filler:
     return fill
 
 
-def fillers(jobs: int, seed: int) -> dict[str, Filler]:
+def fillers(options: Options) -> dict[str, Filler]:
     """Return what is compared, by name."""
+    jobs = options.jobs
     chosen: dict[str, Filler] = {
-        "coupledict": Inpainting(n_jobs=jobs, random_state=seed).fill,
+        "coupledict": Inpainting(n_jobs=jobs, random_state=options.seed).fill,
         "biharmonic": biharmonic,
     }
     if importlib.util.find_spec("cv2") is None:
-        print("OpenCV is left out: it is not installed (pip install opencv-python-headless).")
+        options.note("OpenCV is left out: it is not installed (pip install opencv-python-headless).")
     else:
         chosen |= {"OpenCV Telea": opencv("INPAINT_TELEA", jobs), "OpenCV NS": opencv("INPAINT_NS", jobs)}
     return chosen
 
 
-def compare(chosen: dict[str, Filler], image: Array, mask: Array, repeats: int, jobs: int) -> dict[str, dict[str, Any]]:
+def cases(options: Options) -> dict[str, tuple[str, str]]:
+    """Return kinds of masks, and photographs."""
+    names = PHOTOGRAPHS[:1] if options.quick else PHOTOGRAPHS
+    return {f"{kind}; {name}": (kind, name) for kind in options.masks for name in names}
+
+
+def run(case: tuple[str, str], options: Options) -> dict[str, Any]:
     """Return PSNR and seconds of each, run in turns."""
+    kind, name = case
+    image = photograph(name)[:200, :200] if options.quick else photograph(name)
+    mask = make_mask(kind, image.shape, options.seed)
     damaged = np.where(mask if image.ndim == 2 else mask[:, :, None], 0, image).astype(np.uint8)
+    chosen = fillers(options)
     found: dict[str, dict[str, Any]] = {name: {"seconds": []} for name in chosen}
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         for name, fill in chosen.items():
-            with limit_threads(jobs):
+            with limit_threads(options.jobs):
                 began = time.perf_counter()
                 filled = fill(damaged, mask)
                 found[name]["seconds"].append(time.perf_counter() - began)
             found[name]["psnr"] = float(psnr(image, filled))
-    return found
+    return {"shape": image.shape, "missing": float(mask.mean()), "methods": found}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table for each kind of mask, and write all figures."""
-    parser = argparse.ArgumentParser(description="Inpainting beside its rivals: PSNR and seconds.")
-    parser.add_argument("--masks", nargs="+", choices=MASKS, default=["50", "80"], help="what is missing")
-    parser.add_argument("--repeats", type=int, default=3, help="timed runs of each (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=2, help="threads (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, metavar="DIR", help="folder to write inpainting.json into")
-    options = parser.parse_args(arguments)
-    chosen = fillers(options.jobs, options.seed)
-    record: dict[str, Any] = {
-        "machine": machine(DISTRIBUTIONS),
-        "load_average": load_average(),
-        "jobs": options.jobs,
-        "masks": {},
-    }
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    blocks = []
     for kind in options.masks:
+        own = {case.split("; ")[1]: found for case, found in results.items() if case.startswith(f"{kind}; ")}
         rows, gains = [], []
-        record["masks"][kind] = {}
-        for name in PHOTOGRAPHS:
-            image = photograph(name)
-            mask = make_mask(kind, image.shape, options.seed)
-            found = compare(chosen, image, mask, options.repeats, options.jobs)
-            record["masks"][kind][name] = {"shape": image.shape, "missing": float(mask.mean()), "results": found}
-            rows.append([name, "x".join(map(str, image.shape)), *map(_cell, found.values())])
-            gains.append([result["psnr"] for result in found.values()])
+        for name, found in own.items():
+            methods = found["methods"]
+            rows.append([name, "x".join(map(str, found["shape"])), *map(_cell, methods.values())])
+            gains.append([result["psnr"] for result in methods.values()])
         rows.append(["mean", "", *(f"{mean:.2f}" for mean in np.mean(gains, axis=0))])
-        print(f"\n{kind}{' % of the pixels' if kind.isdigit() else ''} missing: PSNR in dB, median seconds")
-        print(table(["", "size", *chosen], rows), flush=True)
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "inpainting.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
-        print(f"\nWritten: inpainting.json in {options.output}")
+        blocks.append(f"{kind}{' % of the pixels' if kind.isdigit() else ''} missing: PSNR in dB, median seconds")
+        blocks.append(table(["", "size", *methods], rows))
+    return join(*blocks)
 
 
 def _cell(result: dict[str, Any]) -> str:
-    return f"{result['psnr']:.2f}  {duration(float(np.median(result['seconds'])))}"
+    return f"{result['psnr']:.2f}, {duration(float(np.median(result['seconds'])))}"
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "masks", MASKS, default=MASKS[:2])
+    parser.add_argument("--jobs", type=int, default=2, help="threads (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data=None,
+        repeats=(3, "timed runs of each"),
+        extend=extend,
+        quick={"repeats": 1, "masks": ["50"]},
+    )

@@ -1,6 +1,6 @@
-"""Time coding and learning with large dictionaries, as for the activations of networks, beside the matrix product.
+"""Time of coding and learning with large dictionaries, as for the activations of networks, beside the matrix product.
 
-Run ``python benchmarks/large.py`` from the root of the project. All numbers are float32. No activations are at hand, so
+All numbers are float32. No activations are at hand, so
 signals are one of these:
 
 * ``patches``: image patches, the mean of each removed: 16x16 in colour for 768 features, 48x48 in grey for 2,304. Atoms
@@ -22,31 +22,28 @@ optional: ``pip install torch``.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import shlex
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _coders import OURS, SKLEARN, SPAMS, Coder, Problem, available_coders, equal_supports, judge
 from _large_coders import PRODUCT, TORCH, Array, batched_torch, gram_product, has_torch, product, scikit_learn
-from _large_learning import one_iteration
-from _large_report import Memory, Row, print_rest, print_rows
+from _large_learning import Iteration, one_iteration
+from _large_report import Memory, Row, tell_rest, tell_rows
+from _main import Options, join, main
 from _memory import memory_beyond
 from _sparse_report import Case
 from _timing import Entry, Timing, measure
 from scipy import sparse
 
 import coupledict
-from coupledict.experiments.machine import load_average, machine, usable_cores
-from coupledict.experiments.sources import data_directory, distinct_patches, load_images
+from coupledict.experiments.machine import usable_cores
+from coupledict.experiments.sources import distinct_patches, load_images
 
-DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "spams-bin", "torch")
 SEED = 0
 FEW = 4  # signals on which scikit-learn is timed
 NOISE = 0.1
@@ -84,18 +81,29 @@ def _unit(rows: Array) -> Array:
     return unit
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was measured with one dictionary, or one iteration of learning."""
+
+    title: str = ""
+    rows: list[Row] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    iteration: Iteration | None = None
+
+
 class Bench:
     """Times all coders on growing numbers of signals, and leaves out what would take longer than the budget."""
 
-    def __init__(self, arguments: argparse.Namespace, spams: Coder | None, torch: bool) -> None:
-        self.arguments, self._spams, self._torch = arguments, spams, torch
-        self.rows: list[Row] = []
-        self.memory: list[Memory] = []
-        self.left_out: list[str] = []
+    def __init__(self, arguments: Options, spams: Coder | None, torch: bool, title: str) -> None:
+        self.arguments = arguments
+        self._spams = spams
+        self._torch = torch
+        self.found = Found(title)
 
     def run(self, whole: Problem) -> None:
         """Code the first n signals of a problem, for each n that was asked for, and measure memory for the last n."""
-        few, rows = replace(whole, views=(whole.views[0][:FEW],)), len(self.rows)
+        few = replace(whole, views=(whole.views[0][:FEW],))
         fits = whole.n_components**2 * 4 <= self.arguments.memory * 1e9
         alone = {SKLEARN: Entry(SKLEARN, scikit_learn(few, with_gram=fits), self.arguments.threads)}
         if fits:
@@ -115,18 +123,17 @@ class Bench:
             alone = {}
             per_signal = {name: timings[name].median / n for name in calls}
             self._note(problem, {**timings, **timed})
-        if len(self.rows) > rows:
-            self._note_memory(whole, self.rows[-1].n_signals)
+        if self.found.rows:
+            self._note_memory(whole, self.found.rows[-1].n_signals)
 
     def _note_memory(self, problem: Problem, n: int) -> None:
         X, D = problem.views[0][:n], problem.dictionaries[0]
         found = memory_beyond(X, D, problem.n_nonzero_coefs, self.arguments.threads)
         input_mb = found["input"] + D.nbytes / 1e6
-        self.memory.append(Memory(*_sizes(problem), n, input_mb, found["output"], found["beyond"]))
+        self.found.memory.append(Memory(*_sizes(problem), n, input_mb, found["output"], found["beyond"]))
 
     def _measure(self, entries: Sequence[Entry]) -> list[Timing]:
-        return measure(entries, repeats=self.arguments.repeats, budget=self.arguments.budget, at_least=1,
-                       progress=_progress)  # fmt: skip
+        return measure(entries, repeats=self.arguments.repeats, budget=self.arguments.budget, at_least=1)
 
     def _calls(self, problem: Problem, per_signal: dict[str, float], *, fits: bool) -> dict[str, Any]:
         makers: dict[str, Any] = {OURS: lambda: _ours(problem, self.arguments.threads)}
@@ -145,7 +152,7 @@ class Bench:
         return calls
 
     def _leave(self, problem: Problem, name: str, why: str) -> None:
-        self.left_out.append(f"{_heading(problem)}, {problem.n_samples:,} signals: {name} is left out, {why}.")
+        self.found.left_out.append(f"{_heading(problem)}, {problem.n_samples:,} signals: {name} is left out, {why}.")
 
     def _note(self, problem: Problem, timings: dict[str, Timing]) -> None:
         n, case, one = problem.n_samples, Case.of(problem), timings.pop(PRODUCT).median
@@ -160,7 +167,7 @@ class Bench:
             X = problem.views[0][: codes[name].shape[0]]
             energy = float(np.sqrt(np.mean(np.sum(X.astype(np.float64) ** 2, axis=1))))
             residual = judge(X, codes[name], problem.dictionaries[0]).rms_residual / energy
-            self.rows.append(
+            self.found.rows.append(
                 Row(
                     *_sizes(problem),
                     n,
@@ -193,23 +200,54 @@ def _heading(problem: Problem) -> str:
     return f"{problem.n_components:,} atoms, {problem.n_features:,} features, T = {problem.n_nonzero_coefs}"
 
 
-def _progress(name: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r  {name:<40}", end="" if name else "\r", file=sys.stderr, flush=True)
+def cases(options: Options) -> dict[str, tuple[int, int, int, str]]:
+    """Return atoms, features and limits of what is coded, and the update of an iteration of learning."""
+    sizes = [(K, p, limit) for K in options.atoms for p in options.features for limit in options.limits]
+    found = {f"{K:,} atoms, {p:,} features, T = {limit}": (K, p, limit, "") for K, p, limit in sizes}
+    smallest = min(options.atoms), min(options.features), min(options.limits)
+    if options.learning:
+        found |= {f"learning, {update}": (*smallest, update) for update in ("statistics", "sequential")}
+    return found
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Coding and learning with large dictionaries, float32.")
-    parser.add_argument("--data", metavar="DIR", help="folder of images (else COUPLEDICT_DATA, else bundled)")
-    parser.add_argument("--output", metavar="DIR", default="output/benchmarks", help="where results go")
-    parser.add_argument("--quick", action="store_true", help="small sizes and 2 runs, to see that it works")
+def run(case: tuple[int, int, int, str], options: Options) -> Found:
+    """Code by all coders, or learn for one iteration."""
+    K, p, limit, update = case
+    n = 2 * K if update else max(options.signals)
+    X, D, sentence = make_signals(options.source, options.data, n, K, p, limit)
+    if update:
+        return Found(iteration=one_iteration(X, D, limit, update, options.threads, options.learning))
+    coders, missing = available_coders()
+    for line in missing:
+        if line.startswith(SPAMS):
+            options.note(line)
+    if not has_torch():
+        options.note(f"{TORCH} is left out: PyTorch is not installed. To compare with it: pip install torch")
+    problem = Problem("large", options.source, (X,), (D,), limit, dtypes=("float32",))
+    spams = next((coder for coder in coders if coder.name == SPAMS), None)
+    bench = Bench(options, spams, has_torch(), f"{_heading(problem)}. {sentence}")
+    bench.run(problem)
+    return bench.found
+
+
+def report(results: Mapping[str, Found], options: Options) -> str:
+    coded = [found for found in results.values() if found.iteration is None]
+    blocks = [block for found in coded for block in (found.title, tell_rows(found.rows))]
+    rest = tell_rest(
+        [row for found in coded for row in found.rows],
+        [row for found in coded for row in found.memory],
+        [found.iteration for found in results.values() if found.iteration is not None],
+        [line for found in coded for line in found.left_out],
+    )
+    return join(f"{options.threads} threads.", *blocks, rest)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", choices=("patches", "mixtures"), default="patches", help="what the signals are")
     for name, default in (("atoms", "16384,65536"), ("features", "768,2304"), ("limits", "20,32"),
                           ("signals", "256,1024,4096")):  # fmt: skip
         parser.add_argument(f"--{name}", type=_numbers, metavar="A,B", default=default, help=f"default: {default}")
     parser.add_argument("--threads", type=int, default=min(2, usable_cores()))
-    parser.add_argument("--repeats", type=int, metavar="N", default=5, help="timed runs of each coder")
     parser.add_argument("--budget", type=float, metavar="S", default=30.0,
                         help="seconds for the runs of one coder: fewer runs where more would take longer, but 1; "
                              "a single run that would take longer is left out")  # fmt: skip
@@ -217,11 +255,6 @@ def parse_arguments() -> argparse.Namespace:
                         help="the largest Gram matrix of a peer (default: a quarter of the memory)")  # fmt: skip
     parser.add_argument("--learning", type=float, metavar="S", default=900.0,
                         help="seconds that one iteration of learning may take; 0: no learning")  # fmt: skip
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.atoms, arguments.features, arguments.limits = [1024, 2048], [192, 256], [5]
-        arguments.signals, arguments.repeats = [64, 256], min(arguments.repeats, 2)
-    return arguments
 
 
 def _numbers(text: str) -> list[int]:
@@ -232,56 +265,13 @@ def _memory_gb() -> float:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9 if hasattr(os, "sysconf") else 8.0
 
 
-def main() -> None:
-    """Run all sizes that were asked for, tell the results and save them."""
-    arguments = parse_arguments()
-    data, load_before, here = data_directory(arguments.data), load_average(), machine(DISTRIBUTIONS)
-    coders, missing = available_coders()
-    missing = [line for line in missing if line.startswith(SPAMS)]
-    if not has_torch():
-        missing.append(f"{TORCH} is left out: PyTorch is not installed. To compare with it: pip install torch")
-    print(
-        "\n".join([f"{here['cpu']}, {here['cores']} cores, load {load_before}, {arguments.threads} threads.", *missing])
-    )
-    bench = Bench(arguments, next((coder for coder in coders if coder.name == SPAMS), None), has_torch())
-    sentences: dict[str, None] = {}
-    for K, p, limit in (
-        (K, p, limit) for K in arguments.atoms for p in arguments.features for limit in arguments.limits
-    ):
-        X, D, sentence = make_signals(arguments.source, data, max(arguments.signals), K, p, limit)
-        sentences[sentence] = None
-        problem = Problem("large", arguments.source, (X,), (D,), limit, dtypes=("float32",))
-        print(f"\n{_heading(problem)}. {sentence}\n")
-        first = len(bench.rows)
-        bench.run(problem)
-        print_rows(bench.rows[first:])
-    iterations = []
-    if arguments.learning:
-        K, p, limit = (min(sizes) for sizes in (arguments.atoms, arguments.features, arguments.limits))
-        X, D, _ = make_signals(arguments.source, data, 2 * K, K, p, limit)
-        iterations = [
-            one_iteration(X, D, limit, update, arguments.threads, arguments.learning)
-            for update in ("statistics", "sequential")
-        ]
-    print_rest(bench.rows, bench.memory, iterations, bench.left_out)
-    output = Path(arguments.output)
-    output.mkdir(parents=True, exist_ok=True)
-    record = {
-        "command": shlex.join(["python", *sys.argv]),
-        "settings": vars(arguments),
-        "seed": SEED,
-        "signals": list(sentences),
-        "missing_peers": missing,
-        "machine": {**here, "coupledict_build": coupledict.build_info()},
-        "load_average": {"before": load_before, "after": load_average()},
-        "coding": [asdict(row) for row in bench.rows],
-        "memory": [asdict(row) for row in bench.memory],
-        "learning": [asdict(row) for row in iterations],
-        "left_out": bench.left_out,
-    }
-    (output / "large.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
-    print(f"\nWritten: large.json in {output}")
-
-
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder of images; bundled photographs stand in",
+        repeats=(5, "timed runs of each coder"),
+        extend=extend,
+        quick={"repeats": 2, "atoms": [1024], "features": [192, 256], "limits": [5], "signals": [64, 256]},
+    )

@@ -1,8 +1,5 @@
 """Matching beside its rivals on data of several kinds, searches in a large gallery, and the cost of whiten=False.
 
-Run ``python benchmarks/matching.py --data DIR`` from the root of the project; DIR (else COUPLEDICT_DATA) has the
-folders ``multifeature`` and ``wiki``. Without it there are image pairs and digits only.
-
 The defaults of `CrossModalMatcher` (what validation chooses among, and by what rule) were set on the data of
 ``--parts tune``: faces and pieces of five photographs drawn in pencil, Fourier, pixel, Karhunen-Loeve and Zernike
 features of multifeature, upper and lower halves of 1400 digits, and splits of Wikipedia's training set. ``--parts
@@ -24,25 +21,25 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import _recognition_wiki as rivals
 import numpy as np
 import numpy.typing as npt
+from _main import Options, add_choice, duration, join, main, table
 from _matching_data import Problem, to_report, to_tune
-from _timing import duration, table
 
-from coupledict.experiments.sources import data_directory
 from coupledict.matching import CrossModalMatcher, mean_average_precision, mean_reciprocal_rank, rank_k
 
 Array = npt.NDArray[np.float64]
 Arrays = list[Array]
 Similarities = Callable[[Arrays], Array]
 
+PARTS = ("report", "labels", "speed", "whiten")
 N_SPLITS = 3
 KINDS = (None, "center", "standardize")
 
@@ -192,28 +189,36 @@ OURS: dict[str, dict[str, Any]] = {
 }
 
 
-def compare(make: Callable[[Path | None, int], list[Problem]], data: Path | None, options: argparse.Namespace) -> None:
-    """Print a table for each data set: means over draws of the data, or of what is random."""
-    labelled = options.labelled
-    draws = [make(data, draw) for draw in range(options.draws)]
-    for number, problem in enumerate(draws[0]):
-        if labelled and problem.train_labels is None:
-            continue
-        sizes = " and ".join(str(view.shape[1]) for view in problem.train)
-        print(f"\n{problem.name}: {len(problem.train[0])} pairs, {len(problem.test[0])} to test, {sizes} features")
-        rows = [
-            row_of_rival(rival, [problems[number] for problems in draws], labelled)
-            for rival in all_rivals(labelled)
-            if not rival.equal_widths or problem.train[0].shape[1] == problem.train[1].shape[1]
-        ]
-        for name, fixed in OURS.items():
-            found = [
-                ours(problems[number], labelled, draw, options.jobs, **fixed) for draw, problems in enumerate(draws)
-            ]
-            rows.append(
-                row(name, [rating for rating, _, _ in found], [seconds for _, seconds, _ in found], found[0][2])
-            )
-        print(table(["", "rank-1", "MRR", "mAP", "fit", "chosen (first draw)"], rows), flush=True)
+@cache
+def load(part: str, data: Path | None, draw: int) -> list[Problem]:
+    """Return the data sets of a part, in one draw."""
+    return (to_tune if part == "tune" else to_report)(data, draw)
+
+
+def first_samples(problem: Problem, n: int) -> Problem:
+    """Return a data set with no more than n samples to learn from and to test."""
+    labels = [None if own is None else own[:n] for own in (problem.train_labels, problem.test_labels)]
+    return Problem(problem.name, [X[:n] for X in problem.train], [X[:n] for X in problem.test], *labels)
+
+
+def compare(part: str, number: int, options: Options) -> dict[str, Any]:
+    """Return a table for a data set: means over draws of the data, or of what is random."""
+    labelled = part == "labels"
+    draws = [load(part, options.data, draw)[number] for draw in range(options.draws)]
+    if options.quick:
+        draws = [first_samples(own, 200) for own in draws]
+    problem = draws[0]
+    sizes = " and ".join(str(view.shape[1]) for view in problem.train)
+    rows = [
+        row_of_rival(rival, draws, labelled)
+        for rival in all_rivals(labelled)
+        if not rival.equal_widths or problem.train[0].shape[1] == problem.train[1].shape[1]
+    ]
+    for name, fixed in OURS.items():
+        found = [ours(own, labelled, draw, options.jobs, **fixed) for draw, own in enumerate(draws)]
+        rows.append(row(name, [rating for rating, _, _ in found], [seconds for _, seconds, _ in found], found[0][2]))
+    title = f"{problem.name}: {len(problem.train[0])} pairs, {len(problem.test[0])} to test, {sizes} features"
+    return {"title": title, "heads": ["", "rank-1", "MRR", "mAP", "fit", "chosen (first draw)"], "rows": rows}
 
 
 def row_of_rival(rival: Rival, draws: list[Problem], labelled: bool) -> list[str]:
@@ -254,13 +259,13 @@ def plain_search(left: Any, right: Any) -> Any:
     return np.take_along_axis(found, np.argsort(-np.take_along_axis(similarities, found, axis=1), axis=1), axis=1)
 
 
-def search(options: argparse.Namespace) -> None:
-    """Print how long a batch of 100 queries takes in a gallery of 100,000, beside plain ways to search it."""
+def search(options: Options) -> dict[str, Any]:
+    """Return how long a batch of 100 queries takes in a large gallery, beside plain ways to search it."""
     from sklearn.neighbors import NearestNeighbors
 
-    rows = []
-    for entries in (128, 512):
-        views = wide_views(101_500, entries // 2, 0)
+    rows, n_gallery = [], 10_000 if options.quick else 100_000
+    for entries in (128,) if options.quick else (128, 512):
+        views = wide_views(n_gallery + 1500, entries // 2, 0)
         train, queries, gallery = [view[:1500] for view in views], views[0][1500:1600], views[1][1500:]
         model = CrossModalMatcher(n_dictionaries=5, n_jobs=options.jobs, random_state=0).fit(train)
         index = model.index(gallery)
@@ -282,13 +287,18 @@ def search(options: argparse.Namespace) -> None:
         for (name, seconds), same in zip(times.items(), agree, strict=True):
             clock, work = np.median(seconds, axis=0)
             rows.append([f"{index.vectors.shape[1]}", name, duration(clock), duration(work), f"{same:.4f}"])
-    print(f"\n100 queries in a gallery of 100,000, the 10 best; {options.jobs} threads")
-    print(table(["entries", "", "median", "time of all cores", "same as index.match"], rows), flush=True)
+    title = f"100 queries in a gallery of {n_gallery:,}, the 10 best; {options.jobs} threads"
+    return {
+        "title": title,
+        "heads": ["entries", "", "median", "time of all cores", "same as index.match"],
+        "rows": rows,
+    }
 
 
-def whitening(options: argparse.Namespace) -> None:
-    """Print how long fits of 8,000 features take, with the default and without whitening."""
-    views = [view.astype(np.float64) for view in wide_views(300, 8000, 1)]
+def whitening(options: Options) -> dict[str, Any]:
+    """Return how long fits of 8,000 features take, with the default and without whitening."""
+    width = 1000 if options.quick else 8000
+    views = [view.astype(np.float64) for view in wide_views(300, width, 1)]
     times: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for _ in range(options.repeats):
         for whiten, seconds in times.items():
@@ -299,36 +309,58 @@ def whitening(options: argparse.Namespace) -> None:
         [f"whiten={whiten}", *(duration(float(value)) for value in np.median(seconds, axis=0))]
         for whiten, seconds in times.items()
     ]
-    print(f"\n300 samples of 8,000 features in each view; {options.jobs} threads")
-    print(table(["", "fit", "time of all cores"], rows), flush=True)
+    title = f"300 samples of {width:,} features in each view; {options.jobs} threads"
+    return {"title": title, "heads": ["", "fit", "time of all cores"], "rows": rows}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the chosen parts."""
-    parser = argparse.ArgumentParser(description="Matching beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else bundled data)")
-    parser.add_argument("--parts", default="report,labels,speed,whiten", help="what to run (%(default)s; also tune)")
-    parser.add_argument("--jobs", type=int, default=1, help="threads of coupledict (%(default)s)")
-    parser.add_argument("--draws", type=int, default=3, help="draws of data, or of what is random (%(default)s)")
-    parser.add_argument("--repeats", type=int, default=7, help="timed runs of speed and whiten (%(default)s)")
-    options = parser.parse_args(arguments)
-    data = data_directory(options.data)
-    parts = options.parts.split(",")
-    unknown = sorted(set(parts) - {"tune", "report", "labels", "speed", "whiten"})
-    if unknown:
-        parser.error(f"Expected --parts to be some of tune, report, labels, speed, whiten, got {', '.join(unknown)}.")
-    if data is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: image pairs and digits only.")
+def cases(options: Options) -> dict[str, tuple[str, int]]:
+    """Return parts, and numbers of data sets."""
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: image pairs and digits only.")
+    found: dict[str, tuple[str, int]] = {}
+    for part in options.parts:
+        if part in ("speed", "whiten"):
+            found[part] = part, 0
+            continue
+        problems = [
+            (f"{part}: {problem.name}", (part, number))
+            for number, problem in enumerate(load(part, options.data, 0))
+            if part != "labels" or problem.train_labels is not None
+        ]
+        found |= dict(problems[:1] if options.quick else problems)
+    return found
+
+
+def run(case: tuple[str, int], options: Options) -> dict[str, Any]:
+    """Return a title and a table."""
+    part, number = case
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
-        for part in parts:
-            print(f"\n== {part}", flush=True)
-            options.labelled = part == "labels"
-            if part in ("speed", "whiten"):
-                {"speed": search, "whiten": whitening}[part](options)
-            else:
-                compare(to_tune if part == "tune" else to_report, data, options)
+        if part == "speed":
+            return search(options)
+        return whitening(options) if part == "whiten" else compare(part, number, options)
+
+
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    blocks = []
+    for case, found in results.items():
+        blocks += [f"{case.partition(':')[0]}: {found['title']}", table(found["heads"], found["rows"])]
+    return join(*blocks)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", ("tune", "report", "labels", "speed", "whiten"), default=PARTS)
+    parser.add_argument("--jobs", type=int, default=1, help="threads of coupledict (%(default)s)")
+    parser.add_argument("--draws", type=int, default=3, help="draws of data, or of what is random (%(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with multifeature and wiki; without it there are image pairs and digits only",
+        repeats=(7, "timed runs of speed and whiten"),
+        extend=extend,
+        quick={"repeats": 1, "draws": 1, "parts": ["labels", "speed", "whiten"]},
+    )

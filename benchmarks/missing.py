@@ -1,6 +1,6 @@
 """Coding, learning, prediction and imputation where entries or views are missing, beside rivals in one run.
 
-Run ``python benchmarks/missing.py --data DIR`` from the root of the project. Parts (``--parts``):
+The parts (``--parts``) are:
 
 `coding`: 10,000 8 x 8 patches with 25 and 50 % of the entries masked, 256 atoms, T = 10, two threads, beside
 ``spams.ompMask``; the error is the squared residual over known entries, per patch.
@@ -25,26 +25,27 @@ import argparse
 import contextlib
 import importlib.util
 import io
-import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _data import Array
-from _timing import Entry, duration, measure, table
+from _main import Options, add_choice, duration, join, main, table
+from _timing import Entry, measure
 from missing_recognition import load_six_views, lose
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  # it has this effect only
 from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.linear_model import RidgeCV
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, sparse_encode
-from coupledict.experiments.sources import data_directory, distinct_patches, load_images, load_pairs
+from coupledict.experiments.sources import distinct_patches, load_images, load_pairs
 
 N_ATOMS, LIMIT, N_JOBS = 256, 5, 2
+Row = dict[str, Any]
 
 
 def knock_out(X: Array, share: float, seed: int) -> Array:
@@ -61,25 +62,29 @@ def patches(data: Path | None, half: Any, count: int, seed: int) -> Array:
 # Coding
 
 
-def run_coding(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any]]:
+def run_coding(options: Options) -> list[Row]:
     """Time the coder beside SPAMS."""
     if importlib.util.find_spec("spams") is None:
-        print("SPAMS is not installed: its column is left out.")
-    X = patches(data, half, 30_000, 3)
-    atoms = DictionaryLearning(N_ATOMS, n_nonzero_coefs=LIMIT, random_state=0, n_jobs=N_JOBS).fit(X[10_000:])
-    found = [
-        _time_coding(X[:10_000], np.asarray(atoms.components_), share, dtype)
+        options.note("SPAMS is left out: it is not installed (pip install spams-bin).")
+    n = 500 if options.quick else 10_000
+    X = patches(options.data, options.half, 3 * n, 3)
+    atoms = DictionaryLearning(N_ATOMS, n_nonzero_coefs=LIMIT, random_state=0, n_jobs=N_JOBS).fit(X[n:])
+    return [
+        _time_coding(X[:n], np.asarray(atoms.components_), share, dtype)
         for share in (0.25, 0.5)
         for dtype in (np.float32, np.float64)
     ]
+
+
+def tell_coding(found: list[Row]) -> str:
+    """Return the table of the coder."""
     rows = []
     for row in found:
         times = [f"{row[key]:.4g}" for key in ("ms", "spams_ms", "ratio")]
         errors = [f"{row[key]:.1f}" for key in ("error", "spams_error", "spams_refitted_error")]
         rows.append([f"{row['missing']:.0%}", row["dtype"], *times, *errors])
     heads = ["missing", "type", "ours, ms", "SPAMS, ms", "ratio", "our error", "SPAMS' error", "refitted"]
-    print(table(heads, rows, left=2))
-    return found
+    return table(heads, rows, left=2)
 
 
 def _time_coding(X: Array, atoms: Array, share: float, dtype: Any) -> dict[str, Any]:
@@ -122,18 +127,18 @@ def _refitted_error(X: Array, codes: Any, known: Array, atoms: Array) -> float:
 # Learning
 
 
-def run_learning(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any]]:
+def run_learning(options: Options) -> list[Row]:
     """Learn from incomplete patches, beside complete ones and zeros."""
-    found: list[dict[str, Any]] = []
-    for n_train, n_atoms in ((20_000, 256), (6_000, 128)):
-        X = patches(data, half, n_train + 10_000, 7)
+    found: list[Row] = []
+    for n_train, n_atoms in ((1_000, 64),) if options.quick else ((20_000, 256), (6_000, 128)):
+        X = patches(options.data, options.half, n_train + 10_000, 7)
         train, held_out = X[:n_train], X[n_train:]
         kinds = {"complete": train}
         for share in (0.2, 0.5):
             kinds[f"{share:.0%} missing"] = knock_out(train, share, 1)
             kinds[f"{share:.0%} taken for 0"] = np.nan_to_num(knock_out(train, share, 1))
         figures: dict[str, list[tuple[float, float]]] = {kind: [] for kind in kinds}
-        for seed in range(seeds):
+        for seed in range(options.repeats):
             for kind, given in kinds.items():
                 learner = DictionaryLearning(
                     n_atoms, n_nonzero_coefs=LIMIT, missing="nan" if "missing" in kind else "error", random_state=seed
@@ -148,24 +153,31 @@ def run_learning(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any
             error, seconds = np.median(pairs, axis=0)
             row = {"samples": n_train, "atoms": n_atoms, "kind": kind, "error": error, "seconds": seconds}
             found.append(row | {"error_ratio": error / base, "time_ratio": seconds / base_seconds})
+    return found
+
+
+def tell_learning(found: list[Row]) -> str:
+    """Return the table of learning."""
     rows = []
     for row in found:
         title = f"{row['samples']:,}, K = {row['atoms']}"
         quality = [f"{row['error']:.2f}", f"{row['error_ratio']:.3f}"]
         rows.append([title, row["kind"], *quality, duration(row["seconds"]), f"{row['time_ratio']:.1f}"])
-    print(table(["patches", "learned from", "held-out error", "ratio", "time", "ratio"], rows, left=2))
-    return found
+    return table(["patches", "learned from", "held-out error", "ratio", "time", "ratio"], rows, left=2)
 
 
 # Pairs
 
 
-def run_pairs(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any]]:
+def run_pairs(options: Options) -> list[Row]:
     """Predict a view from the other where few training samples have both."""
-    found: list[dict[str, Any]] = []
-    sources = [("bundled photographs, blurred", None)] + ([] if data is None else [("Lytro regions", data)])
+    found: list[Row] = []
+    sources: list[tuple[str, Path | None]] = [("bundled photographs, blurred", None)]
+    if options.data is not None and not options.quick:
+        sources.append(("Lytro regions", options.data))
+    n_train = 2_000 if options.quick else 20_000
     for title, folder in sources:
-        train = distinct_patches(load_pairs(folder, half="second")[:2], 20_000, seed=1)
+        train = distinct_patches(load_pairs(folder, half="second")[:2], n_train, seed=1)
         test = distinct_patches(load_pairs(folder, half="first")[:2], 5_000, seed=2)
         for share in (0.05, 0.2, 1.0):
             n_pairs = round(share * len(train[0]))
@@ -179,14 +191,24 @@ def run_pairs(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any]]:
             if share < 1:
                 kinds["all samples"] = partial(_predict, semi, test, "nan")
             for kind, predict in kinds.items():
-                errors = np.mean([predict(seed) for seed in range(seeds)], axis=0)
+                errors = np.mean([predict(seed) for seed in range(options.repeats)], axis=0)
                 found.append({"data": title, "pairs": n_pairs, "kind": kind, "sharp": errors[0], "blurred": errors[1]})
+    return [row | {"samples": n_train} for row in found]
+
+
+def tell_pairs(found: list[Row]) -> str:
+    """Return the table of pairs."""
     rows = [
-        [row["data"], f"{row['pairs']:,} of 20,000", row["kind"], f"{row['sharp']:.2f}", f"{row['blurred']:.2f}"]
+        [
+            row["data"],
+            f"{row['pairs']:,} of {row['samples']:,}",
+            row["kind"],
+            f"{row['sharp']:.2f}",
+            f"{row['blurred']:.2f}",
+        ]
         for row in found
     ]
-    print(table(["data", "pairs", "learned from", "error of sharp", "error of blurred"], rows, left=3))
-    return found
+    return table(["data", "pairs", "learned from", "error of sharp", "error of blurred"], rows, left=3)
 
 
 def _predict(given: Sequence[Array], test: Sequence[Array], missing: Any, seed: int) -> list[float]:
@@ -212,14 +234,18 @@ def _rmse(guess: Array, truth: Array) -> float:
 # Imputation
 
 
-def run_imputation(data: Path | None, half: Any, seeds: int) -> list[dict[str, Any]]:
+def run_imputation(options: Options) -> list[Row]:
     """Fill in missing views and entries, beside imputers of scikit-learn and MOFA."""
-    found: list[dict[str, Any]] = []
-    for folder in [None] if data is None else [data, None]:
+    if importlib.util.find_spec("mofapy2") is None:
+        options.note("MOFA is left out: it is not installed (pip install mofapy2).")
+    found: list[Row] = []
+    for folder in [None] if options.data is None or options.quick else [options.data, None]:
         title, views, _ = load_six_views(folder)
+        if options.quick:
+            views = [view[:200, :4] for view in views]
         for what in ("views", "entries"):
             errors: dict[str, list[tuple[float, float]]] = {}
-            for seed in range(seeds):
+            for seed in range(options.repeats):
                 shown, truth = _standardize(lose(views, what, seed), views)
                 holes = np.isnan(np.hstack(shown))
                 for name, impute in _imputers(seed).items():
@@ -231,13 +257,16 @@ def run_imputation(data: Path | None, half: Any, seeds: int) -> list[dict[str, A
                 mean, spread = np.mean(figures, axis=0), np.std(figures, axis=0)
                 row = {"data": title, "missing": what, "imputer": name, "rmse": mean[0], "spread": spread[0]}
                 found.append(row | {"seconds": mean[1]})
-                print(f"{title}, {what}: {name} {mean[0]:.4f}", flush=True)
+    return found
+
+
+def tell_imputation(found: list[Row]) -> str:
+    """Return the table of imputers."""
     rows = []
     for row in found:
         names = [row[key] for key in ("data", "missing", "imputer")]
         rows.append([*names, f"{row['rmse']:.3f}", f"{row['spread']:.3f}", duration(row["seconds"])])
-    print(table(["data", "missing", "imputer", "RMSE", "+-", "time"], rows, left=3))
-    return found
+    return table(["data", "missing", "imputer", "RMSE", "+-", "time"], rows, left=3)
 
 
 def _standardize(shown: Sequence[Array], views: Sequence[Array]) -> tuple[list[Array], list[Array]]:
@@ -291,23 +320,42 @@ def _mofa(views: list[Array], seed: int) -> Array:
     return np.hstack([factors @ weight.T + np.nanmean(view, 0) for weight, view in zip(weights, views, strict=True)])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the parts that were asked for."""
-    parser = argparse.ArgumentParser(description="Missing entries and views, beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else bundled data)")
+PARTS: dict[str, tuple[Callable[[Options], list[Row]], Callable[[list[Row]], str]]] = {
+    "coding": (run_coding, tell_coding),
+    "learning": (run_learning, tell_learning),
+    "pairs": (run_pairs, tell_pairs),
+    "imputation": (run_imputation, tell_imputation),
+}
+
+
+def cases(options: Options) -> dict[str, str]:
+    """Return the parts that were asked for."""
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: bundled photographs and digits stand in.")
+    return {part: part for part in options.parts}
+
+
+def run(part: str, options: Options) -> list[Row]:
+    """Return the rows of a part."""
+    return PARTS[part][0](options)
+
+
+def report(results: Mapping[str, list[Row]], options: Options) -> str:
+    return join(*(join(f"## {part}", PARTS[part][1](found)) for part, found in results.items()))
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", list(PARTS))
     parser.add_argument("--half", choices=("all", "first", "second"), default="second", help="of the Lytro images")
-    parser.add_argument("--parts", default="coding,learning,pairs,imputation", help="parts to run (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=5, help="random states, and patterns of holes (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to this file")
-    options = parser.parse_args(arguments)
-    data = data_directory(options.data)
-    if data is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: bundled photographs and digits stand in.")
-    parts = {"coding": run_coding, "learning": run_learning, "pairs": run_pairs, "imputation": run_imputation}
-    found = {part: parts[part](data, options.half, options.seeds) for part in options.parts.split(",")}
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with lytro and multifeature; bundled photographs and digits stand in",
+        repeats=(5, "random states, and patterns of holes; coding is timed 7 times"),
+        extend=extend,
+        quick={"repeats": 1},
+    )

@@ -1,7 +1,5 @@
 """Recognition and matching where samples lack views or entries, beside rivals in one run.
 
-Run ``python benchmarks/missing_recognition.py --data DIR`` from the root of the project.
-
 `digits`: six views of 2,000 handwritten digits (folder ``multifeature`` of DIR), of which each is absent with
 probability 0.3 in training and test samples, at least one kept; and the same with 30 % of the entries missing. Rivals
 see standardised features side by side: nearest neighbours after imputation, their number chosen by cross-validation on
@@ -12,23 +10,22 @@ data: scikit-learn's digits cut into views in three ways, wine, breast cancer an
 `wiki`: a fifth of the training articles keep picture and text (folder ``wiki``), of the others half lose the one and
 half the other. Matching learned from the pairs alone stands beside matching learned from all.
 
-Without DIR, scikit-learn's digits in quarters stand in for the first, and their halves for the second.
+Without data, scikit-learn's digits in quarters stand in for the first, and their halves for the second.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _data import Array
+from _main import Options, add_choice, duration, join, main, table
 from _recognition_wiki import Problem, find_wiki, load_halves, load_wiki, measures
-from _timing import duration, table
 from sklearn.datasets import load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import KNNImputer, SimpleImputer
@@ -39,10 +36,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from coupledict.classification import CoupledClassifier
-from coupledict.experiments.sources import data_directory
 from coupledict.matching import CrossModalMatcher
 
 SHARE, TEST_SHARE, PAIRED = 0.3, 0.3, 0.2
+KINDS = ("nothing", "views", "entries")
 VIEW_FILES = ("fou", "fac", "kar", "pix", "zer", "mor")
 Fit = Callable[[list[Array], Array], Callable[[list[Array]], Array]]
 
@@ -103,31 +100,39 @@ def classifiers(n_jobs: int, seed: int) -> dict[str, Fit]:
     }
 
 
-def run_digits(data: Path | None, n_seeds: int, n_jobs: int) -> dict[str, Any]:
-    """Print and return accuracies of all classifiers, where nothing, views or entries are missing."""
-    name, views, y = load_six_views(data)
-    kinds = ("nothing", "views", "entries")
+def run_digits(kind: str, options: Options) -> dict[str, Any]:
+    """Return accuracies and seconds of all classifiers, where nothing, views or entries are missing."""
+    name, views, y = load_six_views(None if options.quick else options.data)
     found: dict[str, dict[str, list[float]]] = {}
-    seconds: dict[str, list[float]] = {}
-    for seed in range(n_seeds):
+    for seed in range(options.repeats):
         train, test = train_test_split(np.arange(len(y)), test_size=TEST_SHARE, stratify=y, random_state=seed)
-        for kind in kinds:
-            given = lose(views, kind, seed)
-            for method, fit in classifiers(n_jobs, seed).items():
-                began = time.perf_counter()
-                predict = fit([view[train] for view in given], y[train])
-                right = np.mean(predict([view[test] for view in given]) == y[test])
-                found.setdefault(method, {}).setdefault(kind, []).append(100 * float(right))
-                if kind == "views":
-                    seconds.setdefault(method, []).append(time.perf_counter() - began)
-        print(f"split {seed + 1} of {n_seeds}", file=sys.stderr, flush=True)
+        if options.quick:
+            train, test = train[:100], test[:100]
+        given = lose(views, kind, seed)
+        for method, fit in classifiers(options.jobs, seed).items():
+            began = time.perf_counter()
+            predict = fit([view[train] for view in given], y[train])
+            right = np.mean(predict([view[test] for view in given]) == y[test])
+            own = found.setdefault(method, {"accuracy": [], "seconds": []})
+            own["accuracy"].append(100 * float(right))
+            own["seconds"].append(time.perf_counter() - began)
+    return {"data": name, "methods": found}
+
+
+def tell_digits(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    """Return a table of all kinds."""
+    first = next(iter(results.values()))
     rows = []
-    for method, of in found.items():
-        cells = [f"{np.mean(of[kind]):.2f} +- {np.std(of[kind]):.2f}" for kind in kinds]
-        rows.append([method, *cells, duration(float(np.median(seconds[method])))])
-    print(f"\n{name}; accuracy in per cent, mean and spread of {n_seeds} splits and patterns; {SHARE:.0%} missing")
-    print(table(["", *(f"{kind} missing" for kind in kinds), "time, views"], rows), flush=True)
-    return {"data": name, "accuracy": found}
+    for method in first["methods"]:
+        accuracies = [found["methods"][method]["accuracy"] for found in results.values()]
+        cells = [f"{np.mean(own):.2f} +- {np.std(own):.2f}" for own in accuracies]
+        views = results["views"]["methods"][method]["seconds"]
+        rows.append([method, *cells, duration(float(np.median(views)))])
+    return join(
+        f"{first['data']}; accuracy in per cent, mean and spread of {options.repeats} splits and patterns;"
+        f" {SHARE:.0%} missing",
+        table(["", *(f"{kind} missing" for kind in results), "time, views"], rows),
+    )
 
 
 def semi_pair(problem: Problem, seed: int) -> tuple[Array, list[Array]]:
@@ -140,52 +145,77 @@ def semi_pair(problem: Problem, seed: int) -> tuple[Array, list[Array]]:
     return pairs, [first, second]
 
 
-def run_wiki(data: Path | None, n_seeds: int, n_jobs: int) -> list[dict[str, Any]]:
-    """Print and return mAP and reciprocal ranks of matching from pairs alone, from all samples, and from all pairs."""
-    folder = find_wiki(data)
-    problems = [load_halves(2)] if folder is None else [load_wiki(folder), load_halves(2)]
-    results: list[dict[str, Any]] = []
-    for problem in problems:
-        for labelled in (False, True):
-            found: dict[str, list[list[float]]] = {}
-            for seed in range(n_seeds):
-                pairs, gaps = semi_pair(problem, seed)
-                y = problem.train_labels if labelled else None
-                cases = {
-                    "paired fifth only": ([view[pairs] for view in problem.train], None if y is None else y[pairs]),
-                    "a fifth paired, the rest not": (gaps, y),
-                    "all paired": (problem.train, y),
-                }
-                for name, (views, labels) in cases.items():
-                    matcher = CrossModalMatcher(missing="nan", n_jobs=n_jobs, random_state=seed).fit(views, labels)
-                    values = measures(matcher.similarity(*problem.test), problem.test_labels)
-                    found.setdefault(name, []).append([float(values[2]), float(values[4])])
-            rows = []
-            for name, draws in found.items():
-                means, spreads = np.mean(draws, axis=0), np.std(draws, axis=0)
-                rows.append([name, *(f"{m:.3f} +- {s:.3f}" for m, s in zip(means, spreads, strict=True))])
-            print(f"\n{problem.name}, {'with' if labelled else 'without'} labels, {n_seeds} draws")
-            print(table(["", "mAP", "MRR"], rows), flush=True)
-            results.append({"data": problem.name, "labelled": labelled, "map_and_mrr": found})
-    return results
+def run_wiki(problem: Problem, labelled: bool, options: Options) -> dict[str, list[list[float]]]:
+    """Return mAP and reciprocal ranks of matching from pairs alone, from all samples, and from all pairs."""
+    found: dict[str, list[list[float]]] = {}
+    for seed in range(options.repeats):
+        pairs, gaps = semi_pair(problem, seed)
+        y = problem.train_labels if labelled else None
+        ways = {
+            "paired fifth only": ([view[pairs] for view in problem.train], None if y is None else y[pairs]),
+            "a fifth paired, the rest not": (gaps, y),
+            "all paired": (problem.train, y),
+        }
+        for name, (views, labels) in ways.items():
+            matcher = CrossModalMatcher(missing="nan", n_jobs=options.jobs, random_state=seed).fit(views, labels)
+            values = measures(matcher.similarity(*problem.test), problem.test_labels)
+            found.setdefault(name, []).append([float(values[2]), float(values[4])])
+    return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Recognition and matching with missing views and entries.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else digits only)")
-    parser.add_argument("--parts", default="digits,wiki", help="parts to run (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=5, help="splits and patterns (%(default)s)")
+def tell_wiki(title: str, found: dict[str, list[list[float]]], options: Options) -> str:
+    """Return a table of one data set."""
+    rows = []
+    for name, draws in found.items():
+        means, spreads = np.mean(draws, axis=0), np.std(draws, axis=0)
+        rows.append([name, *(f"{m:.3f} +- {s:.3f}" for m, s in zip(means, spreads, strict=True))])
+    return join(f"{title}, {options.repeats} draws", table(["", "mAP", "MRR"], rows))
+
+
+def cases(options: Options) -> dict[str, str | tuple[Problem, bool]]:
+    """Return what is missing in digits, and problems of matching with and without labels."""
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: scikit-learn's digits stand in for both data sets.")
+    found: dict[str, str | tuple[Problem, bool]] = {}
+    if "digits" in options.parts:
+        found |= {f"digits: {kind}": kind for kind in KINDS}
+    if "wiki" in options.parts:
+        folder = find_wiki(options.data)
+        problems = [load_halves(2)] if folder is None else [load_wiki(folder), load_halves(2)]
+        if options.quick:
+            last = problems[-1]
+            problems = [replace(last, train=[X[:300] for X in last.train], train_labels=last.train_labels[:300])]
+        for problem in problems:
+            for labelled in (False, True):
+                title = f"{problem.name}, {'with' if labelled else 'without'} labels"
+                found[f"wiki: {title}"] = problem, labelled
+    return found
+
+
+def run(case: str | tuple[Problem, bool], options: Options) -> dict[str, Any]:
+    """Return accuracies, or mAP and reciprocal ranks."""
+    return run_digits(case, options) if isinstance(case, str) else run_wiki(*case, options)
+
+
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    digits = {case.removeprefix("digits: "): found for case, found in results.items() if case.startswith("digits: ")}
+    blocks = [tell_digits(digits, options)] if digits else []
+    wiki = {case.removeprefix("wiki: "): found for case, found in results.items() if case.startswith("wiki: ")}
+    return join(*blocks, *(tell_wiki(title, found, options) for title, found in wiki.items()))
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", ("digits", "wiki"))
     parser.add_argument("--jobs", type=int, default=1, help="threads of our own (%(default)s)")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to this file")
-    options = parser.parse_args(arguments)
-    data = data_directory(options.data)
-    if data is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: scikit-learn's digits stand in for both data sets.")
-    parts = {"digits": run_digits, "wiki": run_wiki}
-    found = {part: parts[part](data, options.seeds, options.jobs) for part in options.parts.split(",")}
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with multifeature and wiki; scikit-learn's digits stand in",
+        repeats=(5, "splits and patterns of what is missing"),
+        extend=extend,
+        quick={"repeats": 1},
+    )

@@ -1,6 +1,6 @@
 """The lasso and non-negative codes and atoms, beside rivals in one run.
 
-Run ``python benchmarks/nonnegative.py --data DIR`` from the root of the project. Parts (``--parts``):
+The parts (``--parts``) are:
 
 `coding`: the lasso with and without negative coefficients, for patches of 8 x 8 and 16 x 16 pixels over 256 and 1,024
 learned atoms and penalties that give about 5, 10 and 20 nonzeros; time and objective beside ``spams.lasso`` and
@@ -21,40 +21,56 @@ Settings are chosen on one cube and reported on the other.
 from __future__ import annotations
 
 import argparse
-import importlib
-import json
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
 
-from coupledict.experiments.sources import data_directory
+import _nonnegative_coding
+import _nonnegative_online
+import _nonnegative_pursuit
+import _nonnegative_stain
+import _nonnegative_unmixing
+from _main import Options, add_choice, join, main
+from _nonnegative_problems import HAS_SPAMS, NO_SPAMS
 
-PARTS = ("coding", "pursuit", "online", "stain", "unmixing")
+PARTS: dict[str, ModuleType] = {
+    "coding": _nonnegative_coding,
+    "pursuit": _nonnegative_pursuit,
+    "online": _nonnegative_online,
+    "stain": _nonnegative_stain,
+    "unmixing": _nonnegative_unmixing,
+}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the parts that were asked for."""
-    parser = argparse.ArgumentParser(description="The lasso and non-negative codes and atoms, beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else bundled data)")
-    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run (%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="few samples: to see that everything runs")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers to this file")
-    options = parser.parse_args(arguments)
-    data = data_directory(options.data)
-    if data is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: bundled photographs stand in, and cubes are left out.")
-    parts = options.parts.split(",")
-    if unknown := set(parts) - set(PARTS):
-        parser.error(f"expected parts among {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
-    found = {}
-    for part in parts:
-        print(f"\n{part}", flush=True)
-        began = time.perf_counter()
-        found[part] = importlib.import_module(f"_nonnegative_{part}").run(data, quick=options.quick)
-        print(f"({time.perf_counter() - began:.0f} s)", flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+def cases(options: Options) -> dict[str, ModuleType]:
+    """Return the parts that were asked for."""
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: bundled photographs, no tiles and no cubes.")
+    if not HAS_SPAMS:
+        options.note(NO_SPAMS)
+    return {part: PARTS[part] for part in options.parts}
+
+
+def run(part: ModuleType, options: Options) -> Any:
+    """Return what a part finds out."""
+    return part.run(options)
+
+
+def report(results: Mapping[str, Any], options: Options) -> str:
+    return join(*(join(f"## {part}", PARTS[part].report(found)) for part, found in results.items() if found))
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", list(PARTS))
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with lytro, stain and unmixing; bundled photographs stand in for the first",
+        repeats=(5, "timed runs of coding and stain, seeds of unmixing; pursuit has 7 runs, online 3 seeds"),
+        extend=extend,
+        quick={"repeats": 1},
+    )

@@ -1,45 +1,69 @@
 """Recognition beside rivals: in another domain than that of the labels, and matching of pictures and text.
 
-Run ``python benchmarks/recognition.py --data DIR`` from the root of the project; DIR (else COUPLEDICT_DATA) has a
-folder ``wiki`` with the features of Rasiwasia et al. (2010). Without it there are the data sets of scikit-learn only.
-``--parts`` chooses: ``domain`` (labels in one view, samples in another), ``wiki`` (matching). Classification in the
-domain of the labels is in ``benchmarks/classifiers.py``, speech in ``benchmarks/speech.py``.
+The folder ``wiki`` of the data has the features of Rasiwasia et al. (2010). Without it there are the data sets of
+scikit-learn only. The parts (``--parts``) are ``domain`` (labels in one view, samples in another) and ``wiki``
+(matching). Classification in the domain of the labels is in ``benchmarks/classifiers.py``, speech in
+``benchmarks/speech.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-import _recognition_domain
-import _recognition_wiki
+import _recognition_domain as domain
+import _recognition_wiki as wiki
+from _main import Options, add_choice, join, main
 
-from coupledict.experiments.sources import data_directory
-
-PARTS: dict[str, Callable[..., None]] = {
-    "domain": _recognition_domain.run,
-    "wiki": _recognition_wiki.run,
-}
+Case = tuple[Any, ...]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the chosen parts."""
-    parser = argparse.ArgumentParser(description="Recognition beside rivals.")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data (else COUPLEDICT_DATA, else bundled data)")
-    parser.add_argument("--parts", default=",".join(PARTS), help="what to run, separated by commas (%(default)s)")
+def cases(options: Options) -> dict[str, Case]:
+    """Return views and labels of the part domain, problems with and without labels of the part wiki."""
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: digits only.")
+    found: dict[str, Case] = {}
+    if "domain" in options.parts:
+        pairs = domain.load_pairs(options.data)
+        found |= {f"domain: {name}": (domain, (first, second), y) for name, (first, second, y) in pairs.items()}
+    if "wiki" in options.parts:
+        for problem in wiki.problems(options.data):
+            for labelled in (False, True):
+                found[f"wiki: {problem.name}, {'with' if labelled else 'without'} labels"] = wiki, problem, labelled
+    if options.quick:
+        return {case: own for case, own in found.items() if case in ("domain: upper > lower", next(reversed(found)))}
+    return found
+
+
+def run(case: Case, options: Options) -> Any:
+    """Return what the part finds out."""
+    part, *given = case
+    return part.run(*given, options)
+
+
+def report(results: Mapping[str, Any], options: Options) -> str:
+    blocks = []
+    for name, part in (("domain", domain), ("wiki", wiki)):
+        own = {case.removeprefix(f"{name}: "): found for case, found in results.items() if case.startswith(f"{name}: ")}
+        if own:
+            blocks += [f"## {name}", part.report(own, options)]
+    return join(*blocks)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", ("domain", "wiki"))
     parser.add_argument("--jobs", type=int, default=1, help="threads of coupledict (%(default)s)")
-    parser.add_argument("--splits", type=int, default=5, help="random splits (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=5, help="repeats of what is random, in matching (%(default)s)")
-    options = parser.parse_args(arguments)
-    parts = options.parts.split(",")
-    unknown = sorted(set(parts) - set(PARTS))
-    if unknown:
-        parser.error(f"Expected --parts to be some of {', '.join(PARTS)}, got {', '.join(unknown)}.")
-    data = data_directory(options.data)
-    for part in parts:
-        print(f"\n== {part}", flush=True)
-        PARTS[part](data, options)
+    parser.add_argument("--only", default="", help="methods of wiki to run, separated by semicolons (all)")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with wiki; without it there are digits only",
+        repeats=(5, "random splits of domain, random states of wiki"),
+        extend=extend,
+        quick={"repeats": 1, "only": "one dictionary"},
+    )

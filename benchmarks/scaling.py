@@ -1,13 +1,13 @@
 """Time and memory of an iteration as samples and workers grow, and what that foretells of a large cluster.
 
-Run ``python benchmarks/scaling.py`` from the root of the project; ``--parts sizes,memory,dask,model`` chooses. Samples
-have 64 features in float32, dictionaries 256 atoms, codes 5 nonzeros. From a million samples on they are read from
-disk: 2.6 GB for ten million, in a folder that ``--folder`` names and that is removed in the end.
+Samples have 64 features in float32, dictionaries 256 atoms, codes 5 nonzeros. From a million samples on they are read
+from disk: 2.6 GB for ten million, in a temporary folder or in that of ``--folder``, which keeps them.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import pickle
 import shutil
@@ -16,20 +16,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from _main import Options, add_choice, join, main, table
 from _memory import levels
 from _scaling_model import Costs, foretell
 
 from coupledict import DictionaryLearning
-from coupledict.experiments.machine import load_average, machine, usable_cores
+from coupledict.experiments.machine import usable_cores
 
 N_FEATURES, N_ATOMS, N_NONZERO = 64, 256, 5
+PARTS = ("sizes", "memory", "dask", "model")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 ON_DISK = 1_000_000  # samples from which on they are read from disk
 CHUNK = 50_000  # samples of a chunk of Zarr
@@ -105,14 +108,15 @@ def measure_sizes(folder: Path, repeats: int, n_jobs: int, sizes: list[int]) -> 
 
 def peak_memory(folder: Path, n: int, n_jobs: int) -> float:
     """Return the most memory, in MB, that a process of its own takes for an iteration, beyond what it begins with."""
-    command = [sys.executable, __file__, "--folder", str(folder), "--child", str(n), "--threads", str(n_jobs)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    code = f"import scaling; scaling.child({str(folder.resolve())!r}, {n}, {n_jobs})"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
     return float(json.loads(done.stdout)["megabytes"])
 
 
-def child(folder: Path, n: int, n_jobs: int) -> None:
+def child(folder: str, n: int, n_jobs: int) -> None:
     """Run one iteration and print the peak of the resident memory."""
-    X = open_samples(folder, n)
+    X = open_samples(Path(folder), n)
     iteration_seconds(np.zeros((1000, N_FEATURES), np.float32), n_jobs)  # what is loaded and made once
     before, _ = levels()
     iteration_seconds(X, n_jobs)
@@ -132,7 +136,7 @@ def cluster(n_workers: int) -> Iterator[Any]:
         yield client
 
 
-def measure_dask(folder: Path, repeats: int) -> dict[str, list[float]]:
+def measure_dask(folder: Path, repeats: int, n_samples: int) -> dict[str, list[float]]:
     """Return seconds of an iteration with one and two workers and with two threads of this process, interleaved."""
     import dask.array as da
     import zarr
@@ -142,10 +146,10 @@ def measure_dask(folder: Path, repeats: int) -> dict[str, list[float]]:
     path = folder / "samples.zarr"
     if not path.exists():
         store = zarr.create_array(
-            path, shape=(DASK_SIZE, N_FEATURES), chunks=(CHUNK, N_FEATURES), dtype="float32", compressors=None
+            path, shape=(n_samples, N_FEATURES), chunks=(CHUNK, N_FEATURES), dtype="float32", compressors=None
         )
         start = 0
-        for part in make_samples(DASK_SIZE):
+        for part in make_samples(n_samples):
             store[start : start + len(part)] = part
             start += len(part)
     stored = zarr.open_array(path, mode="r")
@@ -182,7 +186,7 @@ def _count(*values: int) -> int:
     return len(values)
 
 
-def measure_tasks(n_tasks: int = 2000) -> float:
+def measure_tasks(n_tasks: int) -> float:
     """Return what a task costs a scheduler and a worker, in seconds: one graph of many that do nothing."""
     from dask.task_spec import Task, TaskRef
 
@@ -217,69 +221,111 @@ def measure_traffic() -> tuple[int, int]:
 
 def describe(seconds: list[float]) -> str:
     """Return the median of some times and their spread."""
-    return f"{statistics.median(seconds):9.4f} s  ({min(seconds):.4f} to {max(seconds):.4f})"
+    return f"{statistics.median(seconds):.4f} s ({min(seconds):.4f} to {max(seconds):.4f})"
 
 
-def report_sizes(seconds: dict[int, list[float]]) -> None:
-    """Print the times of an iteration, and how far they are from growing with the samples."""
-    print("\nAn iteration, all samples" + " " * 24 + "per million  against the largest in memory")
+@cache
+def folder_of(given: Path | None) -> Path:
+    """Return the folder of the samples: the one that is given, or a temporary one that goes when the program ends."""
+    if given is not None:
+        given.mkdir(exist_ok=True)
+        return given
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+def cases(options: Options) -> dict[str, tuple[str, int]]:
+    """Return parts, and a size for those that have several; what the model is made of comes with it."""
+    found: dict[str, tuple[str, int]] = {}
+    if "sizes" in options.parts:
+        found["sizes"] = "sizes", 0
+    if "memory" in options.parts:
+        found |= {f"memory, {n:,}": ("memory", n) for n in options.sizes}
+    if "dask" in options.parts or "model" in options.parts:
+        found["dask"] = "dask", max(options.sizes) if options.quick else DASK_SIZE
+    if "model" in options.parts:
+        found["model"] = "model", 0
+    return found
+
+
+def run(case: tuple[str, int], options: Options) -> Any:
+    """Return seconds of iterations, megabytes, or what a task costs and what travels."""
+    part, n = case
+    folder = folder_of(options.folder)
+    if part == "sizes":
+        return measure_sizes(folder, options.repeats, options.threads, options.sizes)
+    if part == "memory":
+        open_samples(folder, n)
+        return peak_memory(folder, n, options.threads)
+    if part == "dask":
+        return {"n_samples": n, "seconds": measure_dask(folder, options.repeats, n)}
+    sums, recipe = measure_traffic()
+    return {"task": measure_tasks(200 if options.quick else 2000), "sums": sums, "recipe": recipe}
+
+
+def report(results: Mapping[str, Any], options: Options) -> str:
+    blocks = []
+    if "sizes" in results:
+        blocks += ["## An iteration over all samples", tell_sizes(results["sizes"])]
+    memory = {case.removeprefix("memory, "): found for case, found in results.items() if case.startswith("memory, ")}
+    if memory:
+        blocks.append("## Memory of an iteration beyond the samples that are in memory already")
+        blocks.append(table(["samples", "MB"], [[n, f"{found:.1f}"] for n, found in memory.items()], left=0))
+    if "dask" in results:
+        blocks.append(tell_dask(results["dask"]["n_samples"], results["dask"]["seconds"]))
+    if "model" in results:
+        n, seconds = results["dask"]["n_samples"], results["dask"]["seconds"]
+        middle = {name: statistics.median(values) for name, values in seconds.items()}
+        costs = Costs(middle["one thread"] / n, 2 * middle["two threads"] / n, **results["model"])
+        blocks.append(foretell(costs, {1: middle["one worker"], 2: middle["two workers"]}, n, CHUNK))
+    return join(*blocks)
+
+
+def tell_sizes(seconds: dict[int, list[float]]) -> str:
+    """Return the times of an iteration, and how far they are from growing with the samples."""
     medians = {n: statistics.median(values) for n, values in seconds.items()}
     known = max([n for n in medians if n < ON_DISK], default=min(medians))
+    rows = []
     for n, values in seconds.items():
         rate = medians[n] / n * 1e6
-        where = "disk" if n >= ON_DISK else "memory"
         share = rate / (medians[known] / known * 1e6)
-        print(f"{n:>10,} {where:<7}{describe(values)} {rate:8.3f} s   x{share:.3f}")
+        where = "disk" if n >= ON_DISK else "memory"
+        rows.append([f"{n:,}", where, describe(values), f"{rate:.3f} s", f"x{share:.3f}"])
+    return table(["samples", "from", "time", "per million", "against the largest in memory"], rows, left=0)
 
 
-def report_dask(seconds: dict[str, list[float]]) -> None:
-    """Print the times with workers, and their ratios."""
-    print(f"\nAn iteration over {DASK_SIZE:,} samples from Zarr, chunks of {CHUNK:,}")
-    for name, values in seconds.items():
-        print(f"  {name:<27}{describe(values)}")
+def tell_dask(n_samples: int, seconds: dict[str, list[float]]) -> str:
+    """Return the times with workers, and their ratios."""
     middle = {name: statistics.median(values) for name, values in seconds.items()}
-    print(f"  two workers are {middle['one worker'] / middle['two workers']:.2f}x as fast as one")
-    print(f"  two workers take {middle['two workers'] / middle['two threads']:.2f}x the time of two threads")
+    return join(
+        f"## An iteration over {n_samples:,} samples from Zarr, chunks of {CHUNK:,}",
+        table(["", "time"], [[name, describe(values)] for name, values in seconds.items()]),
+        f"Two workers are {middle['one worker'] / middle['two workers']:.2f}x as fast as one, and take"
+        f" {middle['two workers'] / middle['two threads']:.2f}x the time of two threads.",
+    )
 
 
-def main() -> None:
-    """Measure the parts that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="sizes,memory,dask,model")
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of samples")
-    parser.add_argument("--repeats", type=int, default=5)
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "parts", PARTS)
+    parser.add_argument(
+        "--sizes", type=_numbers, metavar="A,B", default=list(SIZES), help="numbers of samples (10,000 to 10,000,000)"
+    )
     parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--folder", type=Path, help="where samples are kept; a temporary folder if left out")
-    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child is not None:
-        child(options.folder, options.child, options.threads)
-        return
-    folder = Path(tempfile.mkdtemp()) if options.folder is None else options.folder
-    folder.mkdir(exist_ok=True)
-    parts, sizes = options.parts.split(","), [int(size) for size in options.sizes.split(",")]
-    print(json.dumps({**machine(["coupledict", "dask", "distributed", "zarr"]), "load": load_average()}, indent=1))
-    try:
-        if "sizes" in parts:
-            report_sizes(measure_sizes(folder, options.repeats, options.threads, sizes))
-        if "memory" in parts:
-            print("\nMemory of an iteration beyond the samples that are in memory already")
-            for n in sizes:
-                open_samples(folder, n)
-                print(f"{n:>10,} {peak_memory(folder, n, options.threads):8.1f} MB", flush=True)
-        if "dask" in parts or "model" in parts:
-            seconds = measure_dask(folder, options.repeats)
-            report_dask(seconds)
-            if "model" in parts:
-                middle = {name: statistics.median(values) for name, values in seconds.items()}
-                sums, recipe = measure_traffic()
-                alone, beside = middle["one thread"] / DASK_SIZE, 2 * middle["two threads"] / DASK_SIZE
-                costs = Costs(alone, beside, measure_tasks(), sums, recipe)
-                foretell(costs, {1: middle["one worker"], 2: middle["two workers"]}, DASK_SIZE, CHUNK)
-    finally:
-        if options.folder is None:
-            shutil.rmtree(folder)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data=None,
+        repeats=(5, "timed iterations"),
+        extend=extend,
+        quick={"repeats": 1, "sizes": [10_000]},
+    )

@@ -1,8 +1,7 @@
-"""Time the sparse coder beside its peers, and show what each reaches.
+"""Time of the sparse coder beside SPAMS, dictlearn and scikit-learn, and the error that each reaches.
 
-Run ``python benchmarks/sparse_coding.py`` from the root of the project. It compares coupledict with SPAMS,
-dictlearn and scikit-learn in one run, with equal threads and taking turns; it prints tables and writes a JSON
-file and a plot. A ratio of times counts towards a goal only where the codes of both sides are comparable.
+All have equal threads and take turns in one run; tables and a plot tell the results. A ratio of times counts
+towards a goal only where the codes of both sides are comparable.
 
 The rate of the kernel is judged by the useful floating-point operations of OMP with T atoms,
 
@@ -16,10 +15,9 @@ correlations. Choosing atoms, solving, checking the input and building the resul
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,27 +43,27 @@ from _data import (
     focused_and_blurred,
     random_mixtures,
 )
+from _main import Options, add_choice, join, main
 from _memory import memory_beyond
 from _sparse_report import (
     THREADS,
     Agreement,
     Case,
+    Found,
     Row,
     Run,
-    as_record,
     check_goals,
     draw,
-    print_case,
-    print_summary,
+    tell_case,
+    tell_summary,
 )
 from _timing import Entry, matmul_rate, measure
 
-import coupledict
-from coupledict.experiments.machine import load_average, machine
-from coupledict.experiments.sources import data_directory, load_images
+from coupledict.experiments.machine import cpu_name
+from coupledict.experiments.sources import load_images
 
-CASES = ("T5", "T10", "tol", "views", "random", "many")
-DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "spams-bin", "dictlearn", "numba")
+PROBLEMS = ("T5", "T10", "tol", "views", "random", "many")
+MATMUL = "matrix product"
 SEED = 0
 
 
@@ -97,7 +95,7 @@ def build(key: str, images: list[Array], sizes: Sizes) -> Problem:
     return Problem(key, f"patches, {stop}", (X,), (cosines,), limit, tol)
 
 
-def run_case(run: Run, problem: Problem, coders: list[Coder], repeats: int, budget: float) -> None:
+def measure_case(problem: Problem, coders: list[Coder], repeats: int, budget: float) -> Found:
     """Time every coder on a problem in all precisions and thread counts, in turns, and judge the codes."""
     casts = {dtype: problem.cast(dtype) for dtype in problem.dtypes}
     tasks = [
@@ -111,21 +109,22 @@ def run_case(run: Run, problem: Problem, coders: list[Coder], repeats: int, budg
         Entry(f"{coder.name} {dtype} {threads}", coder.prepare(casts[dtype], threads), threads)
         for coder, dtype, threads in tasks
     ]
-    timings = measure(entries, repeats=repeats, budget=budget, progress=_progress)
-    _progress("")
+    timings = measure(entries, repeats=repeats, budget=budget)
+    rows, agreements = [], []
     signals = {dtype: cast.stacked() for dtype, cast in casts.items()}
     codes: dict[tuple[str, str], tuple[Any, Array]] = {}
     for (coder, dtype, threads), timing in zip(tasks, timings, strict=True):
         answer, atoms = coder.read(timing.result), casts[dtype].atoms(unit=coder.unit_atoms)
         quality = judge(signals[dtype], answer, atoms)
-        run.rows.append(Row(problem.key, coder.name, dtype, threads, replace(timing, result=None), quality))
+        rows.append(Row(problem.key, coder.name, dtype, threads, replace(timing, result=None), quality))
         codes[coder.name, dtype] = answer, atoms
     for dtype, X in signals.items():
         if (SPAMS, dtype) in codes:
             pair = codes[OURS_OLS, dtype], codes[SPAMS, dtype]
-            run.agreements.append(compare(problem.key, dtype, X, *pair))
-    run.identical_for_any_n_jobs[problem.key] = all(map(same_for_any_threads, casts.values()))
-    run.cases.append(Case.of(problem))
+            agreements.append(compare(problem.key, dtype, X, *pair))
+    same = all(map(same_for_any_threads, casts.values()))
+    memory = None if problem.key != "many" else memory_beyond(problem.views[0], problem.dictionaries[0], 5, 2)
+    return Found(Case.of(problem), rows, agreements, same, memory)
 
 
 def compare(case: str, dtype: str, X: Array, mine: tuple[Any, Array], theirs: tuple[Any, Array]) -> Agreement:
@@ -140,79 +139,58 @@ def same_for_any_threads(problem: Problem) -> bool:
     return all(identical([ours(problem, n_jobs, pursuit)() for n_jobs in (1, 2, 3)]) for pursuit in ("omp", "ols"))
 
 
-def _progress(name: str) -> None:
-    """Show on a terminal which coder is warming up."""
-    if sys.stderr.isatty():
-        print(f"\r  {name:<40}", end="" if name else "\r", file=sys.stderr, flush=True)
+@cache
+def images(data: Path | None) -> tuple[list[Array], str]:
+    """Return images, and a sentence about them."""
+    return load_images(data)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    names = ", ".join(CASES)
-    parser = argparse.ArgumentParser(description="Compare sparse coders: time, error reached, memory.")
-    parser.add_argument("--data", metavar="DIR", help="folder of images (else COUPLEDICT_DATA, else bundled)")
-    parser.add_argument("--output", metavar="DIR", default="output/benchmarks", help="where results go")
-    parser.add_argument("--quick", action="store_true", help="few signals and 3 runs, to see that it works")
-    parser.add_argument("--repeats", type=int, metavar="N", default=7, help="timed runs of each coder")
+def cases(options: Options) -> dict[str, str]:
+    """Return the keys of problems, and the matrix product that rates are held against."""
+    return {key: key for key in (MATMUL, *options.cases)}
+
+
+def run(key: str, options: Options) -> Found | dict[str, float]:
+    """Return what was measured in a case, or the rates of the matrix product."""
+    if key == MATMUL:
+        return {dtype: matmul_rate(dtype, repeats=options.repeats) for dtype in DTYPES}
+    coders, missing = available_coders()
+    pictures, sentence = images(options.data)
+    for note in (sentence, *missing):
+        options.note(note)
+    sizes = Sizes(1_000, 500, 20_000) if options.quick else Sizes()
+    return measure_case(build(key, pictures, sizes), coders, options.repeats, options.budget)
+
+
+def report(results: Mapping[str, Found | dict[str, float]], options: Options) -> str:
+    rates = results[MATMUL]
+    assert isinstance(rates, dict)
+    whole = Run(rates)
+    for found in results.values():
+        if isinstance(found, Found):
+            whole.add(found)
+    draw(whole, options.output / "sparse_coding.png", cpu_name())
+    return join(*(tell_case(whole, case) for case in whole.cases), tell_summary(whole, check_goals(whole)))
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    add_choice(parser, "cases", PROBLEMS)
     parser.add_argument(
         "--budget",
         type=float,
         metavar="S",
         default=30.0,
-        help="a coder that takes longer gets fewer runs, but 5",
+        help="a coder that takes longer gets fewer runs, but 5 (%(default)s)",
     )
-    parser.add_argument("--cases", default=",".join(CASES), metavar="A,B", help=f"some of {names}")
-    arguments = parser.parse_args()
-    arguments.cases = arguments.cases.split(",")
-    unknown = [name for name in arguments.cases if name not in CASES]
-    if unknown:
-        parser.error(f"argument --cases: expected some of {names}, got {', '.join(unknown)}")
-    if arguments.repeats < 1:
-        parser.error(f"argument --repeats: expected at least 1, got {arguments.repeats}")
-    if arguments.quick:
-        arguments.repeats = min(arguments.repeats, 3)
-    return arguments
-
-
-def main() -> None:
-    """Run the cases that were asked for, tell the results and save them."""
-    arguments = parse_arguments()
-    images, sentence = load_images(data_directory(arguments.data))
-    sizes = Sizes(1_000, 500, 20_000) if arguments.quick else Sizes()
-    coders, missing = available_coders()
-    load_before = load_average()
-    here = {**machine(DISTRIBUTIONS), "coupledict_build": coupledict.build_info()}
-    print("\n".join([f"{here['cpu']}, {here['cores']} cores, load {load_before}.", sentence, *missing]))
-
-    run = Run({dtype: matmul_rate(dtype, repeats=arguments.repeats) for dtype in DTYPES})
-    for key in arguments.cases:
-        problem = build(key, images, sizes)
-        run_case(run, problem, coders, arguments.repeats, arguments.budget)
-        if key == "many":
-            run.memory_mb = memory_beyond(problem.views[0], problem.dictionaries[0], 5, 2)
-        print_case(run, run.cases[-1])
-    goals = check_goals(run)
-    print_summary(run, goals)
-    if arguments.quick:
-        print("This was a quick run on few signals: the goals are meant for the full sizes.")
-
-    output = Path(arguments.output)
-    output.mkdir(parents=True, exist_ok=True)
-    record = {
-        "command": shlex.join(["python", *sys.argv]),
-        "quick": arguments.quick,
-        "seed": SEED,
-        "images": sentence,
-        "missing_peers": missing,
-        "machine": here,
-        "load_average": {"before": load_before, "after": load_average()},
-        "timing": {"repeats": arguments.repeats, "budget_s": arguments.budget, "order": "in turns, rotating"},
-        **as_record(run, goals),
-    }
-    (output / "sparse_coding.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
-    draw(run, output / "sparse_coding.png", here["cpu"])
-    print(f"\nWritten: sparse_coding.json and sparse_coding.png in {output}")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder of images; bundled photographs stand in",
+        repeats=(7, "timed runs of each coder"),
+        extend=extend,
+        quick={"repeats": 3, "cases": ["T5", "many"]},
+    )

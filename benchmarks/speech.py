@@ -1,8 +1,8 @@
 """Bandwidth extension of speakers who were kept back, beside rivals: distances in dB, PESQ, and levels.
 
-Run ``python benchmarks/speech.py --data DIR`` from the root of the project, where DIR (else COUPLEDICT_DATA) holds a
-folder ``speech`` with folders ``arctic``, ``librispeech`` and ``audiomnist`` of wide-band files. Speakers are kept back
-three at a time, and widened by models that learned from all others; files without a speaker's name count as one.
+The folder ``speech`` of the data has folders ``arctic``, ``librispeech`` and ``audiomnist`` of wide-band files.
+Speakers are kept back three at a time, and widened by models that learned from all others; files without a speaker's
+name count as one.
 
 Settings were chosen on the speakers of CMU Arctic and LibriSpeech and the first six of AudioMNIST (``--set tune``):
 those of the dictionaries and of the rivals by the distance, the default strength and the caution with telephones as the
@@ -19,15 +19,17 @@ about speech.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.signal
 from _data import Array
-from _timing import table
+from _main import Options, add_choice, join, main, table
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
@@ -37,7 +39,6 @@ from coupledict.audio._band_model import BandModel
 from coupledict.audio._files import READABLE, read_wide
 from coupledict.audio._frames import FIRST_HIGH, N_HIGH, RATE, decibels, upsample, wide_spectra
 from coupledict.audio._metrics import floor_of, frame_distances
-from coupledict.experiments.sources import data_directory
 
 N_NEIGHBORS = 160
 ALPHA = 3.0  # of the ridge, for each frame
@@ -75,11 +76,11 @@ def name_of(file: Path) -> str:
     return "unnamed" if parts[0] == "arctic" else file.stem.split("-")[0].removeprefix("speaker")
 
 
-def load_speakers(given: str | None) -> list[Speaker] | None:
+@cache
+def load_speakers(directory: Path | None) -> list[Speaker]:
     """Return all speakers; signals have an even number of samples and the same peak."""
-    directory = data_directory(given)
     if directory is None:
-        return None
+        return made_up_speakers()
     folder = directory / "speech" if (directory / "speech").is_dir() else directory
     found: dict[tuple[str, str], Speaker] = {}
     for file in sorted(folder.rglob("*")):
@@ -167,8 +168,8 @@ class Found:
         return np.asarray(np.mean(self.sounds[method, strength], axis=0))
 
 
-def try_speaker(part: BandModel, predictors: dict[str, Predictor], speaker: Speaker, kind: str) -> Found:
-    found = Found()
+def try_speaker(part: BandModel, predictors: dict[str, Predictor], speaker: Speaker, kind: str, found: Found) -> None:
+    """Add what a speaker's signals give."""
     for signal in speaker.signals:
         narrow = MAKE[kind](signal)
         for method, predictor in predictors.items():
@@ -178,17 +179,34 @@ def try_speaker(part: BandModel, predictors: dict[str, Predictor], speaker: Spea
                 wide = widened(part, predictor, narrow, strength) if strength else upsample(narrow)
                 row = rating(signal, wide), log_spectral_distance(signal, wide), level(signal, wide)
                 found.sounds.setdefault((method, strength), []).append(row)
-    return found
 
 
-def run(speakers: list[Speaker], wanted: list[Speaker], kinds: Sequence[str], n_jobs: int, seed: int) -> Any:
-    """Return what each wanted speaker gave, for each kind, with models of all speakers who were not kept back."""
-    found: dict[str, dict[str, Found]] = {kind: {} for kind in kinds}
-    for start in range(0, len(wanted), N_KEPT_BACK):
-        kept = wanted[start : start + N_KEPT_BACK]
-        training = [signal for speaker in speakers if speaker not in kept for signal in speaker.signals]
-        model = BandwidthExtension(n_jobs=n_jobs, random_state=seed).fit(training)
-        for kind in kinds:
+def cases(options: Options) -> dict[str, list[Speaker]]:
+    """Return the speakers who are kept back together."""
+    speakers = load_speakers(options.data)
+    wanted = speakers
+    if options.data is None:
+        options.note("Neither --data nor COUPLEDICT_DATA is set: made-up voices, which say nothing about speech.")
+    else:
+        kept = {s.name for s in speakers if s.collection == "audiomnist" and s.name > LAST_TUNED_ON}
+        wanted = [s for s in speakers if (s.name in kept) == (options.set == "report")]
+    groups = [wanted[start : start + N_KEPT_BACK] for start in range(0, len(wanted), N_KEPT_BACK)]
+    if options.quick:
+        groups = [[Speaker(one.name, one.collection, one.signals[:1]) for one in groups[0][:1]]]
+    return {", ".join(speaker.name for speaker in group): group for group in groups}
+
+
+def run(kept: list[Speaker], options: Options) -> dict[str, dict[str, Found]]:
+    """Return, by kind and speaker, what models of all speakers who were not kept back make of those who were."""
+    if importlib.util.find_spec("pesq") is None:
+        options.note("PESQ is left out: the package pesq is not installed.")
+    who = {(speaker.name, speaker.collection) for speaker in kept}
+    others = [speaker for speaker in load_speakers(options.data) if (speaker.name, speaker.collection) not in who]
+    training = [signal for speaker in others for signal in speaker.signals][: 10 if options.quick else None]
+    found: dict[str, dict[str, Found]] = {kind: {} for kind in options.kinds}
+    seeds = range(options.seed, options.seed + options.repeats)
+    for model in (BandwidthExtension(n_jobs=options.jobs, random_state=seed).fit(training) for seed in seeds):
+        for kind in options.kinds:
             part = model.models_[kind]
             low, high = model._fitter().samples(training, part.layout)
             predictors: dict[str, Predictor] = {
@@ -197,24 +215,27 @@ def run(speakers: list[Speaker], wanted: list[Speaker], kinds: Sequence[str], n_
                 f"{N_NEIGHBORS} nearest neighbours": Rival(KNeighborsRegressor(N_NEIGHBORS), low, high),
             }
             for speaker in kept:
-                found[kind][speaker.name] = try_speaker(part, predictors, speaker, kind)
-        print(f"{', '.join(speaker.name for speaker in kept)}: done", flush=True)
+                try_speaker(part, predictors, speaker, kind, found[kind].setdefault(speaker.name, Found()))
     return found
 
 
-def report(found: dict[str, Found], kind: str) -> None:
-    """Print the tables of one kind of narrow band."""
+def report(results: Mapping[str, dict[str, dict[str, Found]]], options: Options) -> str:
+    blocks = [
+        tables({name: one for found in results.values() for name, one in found[kind].items()}, kind)
+        for kind in options.kinds
+    ]
+    return join(*blocks)
+
+
+def tables(found: dict[str, Found], kind: str) -> str:
+    """Return the tables of one kind of narrow band."""
     names, every = list(found), list(found.values())
     methods = list(every[0].spectra)
-    print(f"\n{kind}: distance of predicted spectra from 4 to 8 kHz, dB")
     cells = {method: [one.spectrum(method) for one in every] for method in methods}
-    rows = [[method, *(f"{v:.2f}" for v in values), f"{np.mean(values):.2f}"] for method, values in cells.items()]
-    print(table(["", *names, "mean"], rows))
+    spectra = [[method, *(f"{v:.2f}" for v in values), f"{np.mean(values):.2f}"] for method, values in cells.items()]
     ours = np.array(cells[methods[0]])
     ahead = sum(np.all([ours < np.array(cells[rival]) for rival in methods[1:]], axis=0))
-    print(f"Closer than both rivals for {ahead} of {len(names)} speakers.")
-    print(f"\n{kind}: widened signals; the least change of PESQ is that of the worst speaker")
-    rows = []
+    sounds = []
     plain = np.array([one.sound(methods[0], 0.0) for one in every])
     for method, strength in every[0].sounds:
         values = np.array([one.sound(method, strength) for one in every])
@@ -222,32 +243,30 @@ def report(found: dict[str, Found], kind: str) -> None:
         cells_of = [f"{values[:, 0].mean():.2f}", f"{change.min():+.2f}", str(np.count_nonzero(change < -0.1))]
         cells_of.append(f"{values[:, 1].mean():.2f}")
         cells_of += [f"{values[:, 2].mean():+.1f}", f"{np.abs(values[:, 2]).max():.1f}"] if strength else ["", ""]
-        rows.append(["not widened" if not strength else f"{method}, strength {strength:g}", *cells_of])
-    print(table(["", "PESQ", "least change", "below by 0.1", "distance, dB", "level, dB", "largest"], rows), flush=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print tables for the speakers who are kept back."""
-    parser = argparse.ArgumentParser(description="Bandwidth extension of speakers who were kept back.")
-    parser.add_argument("--data", metavar="DIR", help="folder of speech (else COUPLEDICT_DATA, else made up)")
-    parser.add_argument("--set", choices=("tune", "report"), default="report", help="speakers (%(default)s)")
-    parser.add_argument(
-        "--kinds", nargs="+", choices=tuple(MAKE), default=list(MAKE), help="kinds of narrow band (all)"
+        sounds.append(["not widened" if not strength else f"{method}, strength {strength:g}", *cells_of])
+    return join(
+        f"{kind}: distance of predicted spectra from 4 to 8 kHz, dB",
+        table(["", *names, "mean"], spectra),
+        f"Closer than both rivals for {ahead} of {len(names)} speakers.",
+        f"{kind}: widened signals; the least change of PESQ is that of the worst speaker",
+        table(["", "PESQ", "least change", "below by 0.1", "distance, dB", "level, dB", "largest"], sounds),
     )
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--set", choices=("tune", "report"), default="report", help="speakers (%(default)s)")
+    add_choice(parser, "kinds", list(MAKE))
     parser.add_argument("--jobs", type=int, default=1, help="threads (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    speakers = load_speakers(options.data)
-    if speakers is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: made-up voices, which say nothing about speech.")
-        speakers = wanted = made_up_speakers()
-    else:
-        kept = {s.name for s in speakers if s.collection == "audiomnist" and s.name > LAST_TUNED_ON}
-        wanted = [s for s in speakers if (s.name in kept) == (options.set == "report")]
-    found = run(speakers, wanted, options.kinds, options.jobs, options.seed)
-    for kind in options.kinds:
-        report(found[kind], kind)
+    parser.add_argument("--seed", type=int, default=0, help="the first random state (%(default)s)")
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder with a folder speech; made-up voices stand in",
+        repeats=(1, "random states of the models"),
+        extend=extend,
+        quick={"kinds": ["narrow"]},
+    )

@@ -1,28 +1,30 @@
 """Super-resolution on Set5 and Set14 beside published figures: luma PSNR, and seconds.
 
-Run ``python benchmarks/super_resolution.py --data DIR`` from the root of the project, where DIR (else COUPLEDICT_DATA)
-holds the folders ``T91``, ``Set5`` and ``Set14``, or a folder ``sr`` that does. Models learn from T91, as the published
-ones did. The convention is that of the literature: the small images are those of the data, only luma is compared,
-rounded to 8 bits, and `scale` pixels at each edge are left out. Without data, models learn from seven photographs of
-scikit-image and are tried on three others; there is nothing published to compare with then.
+The data are the folders ``T91``, ``Set5`` and ``Set14``, or a folder ``sr`` that holds them. Models learn from T91, as
+the published ones did. The convention is that of the literature: the small images are those of the data, only luma is
+compared, rounded to 8 bits, and `scale` pixels at each edge are left out. Without data, models learn from seven
+photographs of scikit-image and are tried on three others; there is nothing published to compare with then.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from _data import Array
-from _timing import duration, table
+from _main import Options, duration, join, main, table
 
-from coupledict.experiments.sources import BUNDLED, data_directory
+from coupledict.experiments.sources import BUNDLED
 from coupledict.images import SuperResolution, imresize
 
-METHODS: tuple[Literal["coupled", "anchored"], ...] = ("coupled", "anchored")
+Method = Literal["bicubic", "none", "auto", "coupled", "anchored"]
+#: Rows of our own: interpolation, the models that ship for clean and for any pictures, and those that learn here.
+METHODS: tuple[Method, ...] = ("bicubic", "none", "auto", "coupled", "anchored")
 HELD_OUT = ("astronaut", "chelsea", "coffee")
 LUMA = np.array([65.481, 128.553, 24.966]) / 255  # ITU-R BT.601 as MATLAB's rgb2ycbcr has it, on top of 16
 Pair = tuple[Array, Array]
@@ -62,9 +64,8 @@ def psnr(plane: Array, original: Array, border: int) -> float:
     return float(10 * np.log10(255**2 / np.mean((rounded(plane)[inner, inner] - original[inner, inner]) ** 2)))
 
 
-def find_data(given: str | None) -> Path | None:
+def find_data(directory: Path | None) -> Path | None:
     """Return the folder that holds T91, Set5 and Set14."""
-    directory = data_directory(given)
     if directory is None:
         return None
     for folder in (directory, directory / "sr"):
@@ -73,6 +74,7 @@ def find_data(given: str | None) -> Path | None:
     raise FileNotFoundError(f"Expected folders T91, Set5 and Set14 in '{directory}' or its folder 'sr', found none.")
 
 
+@cache
 def load_sets(folder: Path | None, scale: int) -> dict[str, list[Pair]]:
     """Return pairs of small and large images for each set."""
     if folder is None:
@@ -95,6 +97,7 @@ def bundled(name: str) -> Array:
     return np.asarray(getattr(data, name)())
 
 
+@cache
 def load_training(folder: Path | None) -> list[Array]:
     if folder is None:
         return [bundled(name) for name in BUNDLED if name not in HELD_OUT]
@@ -127,57 +130,78 @@ def _seconds(upscale: Upscaler, plane: Array) -> float:
     return time.perf_counter() - began
 
 
-def rows_of(folder: Path | None, scale: int, arguments: Any) -> tuple[list[list[str]], list[str]]:
-    """Return the rows of the table of one scale, and the names of the sets."""
-    sets, training = load_sets(folder, scale), load_training(folder)
-    if folder is not None:
-        print("imresize: {} of {:,} values of the small images differ.".format(*differing_pixels(sets)))
-    rows = []
+def cases(options: Options) -> dict[str, tuple[int, Method]]:
+    """Return scales and methods."""
+    if options.data is None:
+        options.note(
+            "Neither --data nor COUPLEDICT_DATA is set: photographs of scikit-image, nothing published. The pretrained"
+            " models have seen all of them."
+        )
+    return {f"x{scale}, {method}": (scale, method) for scale in options.scales for method in METHODS}
 
-    def add(name: str, upscale: Upscaler, fitting: float | None) -> None:
-        means, seconds = score(upscale, sets, scale, arguments.repeats)
-        times = [duration(float(np.mean(seconds))), duration(max(seconds))]
-        rows.append([name, *(f"{mean:.2f}" for mean in means), *times, "" if fitting is None else duration(fitting)])
 
-    add("bicubic (imresize)", lambda plane: imresize(plane, float(scale)), None)
-    for name, degradation in (("pretrained", "none"), ('pretrained, "auto"', "auto")):
-        shipped = SuperResolution.pretrained(scale, degradation=degradation, n_jobs=arguments.jobs)
-        add(name, shipped.upscale, None)
-    for method in METHODS:
-        model = SuperResolution(scale, method=method, n_jobs=arguments.jobs, random_state=arguments.seed)
+def run(case: tuple[int, Method], options: Options) -> dict[str, Any]:
+    """Return mean PSNR of the sets and seconds by row, and how many values imresize makes differently."""
+    scale, method = case
+    folder = find_data(options.data)
+    sets = load_sets(folder, scale)
+    if options.quick:
+        sets = {name: pairs[:1] for name, pairs in sets.items()}
+    rows: dict[str, Any] = {}
+
+    def add(name: str, upscale: Upscaler, fitting: float | None = None) -> None:
+        means, seconds = score(upscale, sets, scale, options.repeats)
+        rows[name] = {"means": means, "seconds": seconds, "fit": fitting}
+
+    if method == "bicubic":
+        add("bicubic (imresize)", lambda plane: imresize(plane, float(scale)))
+    elif method == "none" or method == "auto":
+        shipped = SuperResolution.pretrained(scale, degradation=method, n_jobs=options.jobs)
+        add("pretrained" if method == "none" else 'pretrained, "auto"', shipped.upscale)
+    else:
+        model = SuperResolution(scale, method=method, n_jobs=options.jobs, random_state=options.seed)
         began = time.perf_counter()
-        model.fit(training)
-        fitting = time.perf_counter() - began
-        add(method, model.upscale, fitting)
+        model.fit(load_training(folder)[:5] if options.quick else load_training(folder))
+        add(method, model.upscale, time.perf_counter() - began)
         if method == "anchored":
             model.set_params(ensemble=True)
-            add("anchored, ensemble", model.upscale, None)
-    if folder is not None:
-        for name, figures in PUBLISHED.items():
-            rows.append([f"{name} (published)", *(f"{value:.2f}" for value in figures[scale]), "", "", ""])
-    return rows, list(sets)
+            add("anchored, ensemble", model.upscale)
+    differing = differing_pixels(sets) if method == "bicubic" and folder is not None else None
+    return {"sets": list(sets), "rows": rows, "differing": differing}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table for each scale."""
-    parser = argparse.ArgumentParser(description="Super-resolution beside published figures.")
-    parser.add_argument(
-        "--data", metavar="DIR", help="folder of T91, Set5 and Set14 (else COUPLEDICT_DATA, else bundled)"
-    )
+def report(results: Mapping[str, dict[str, Any]], options: Options) -> str:
+    blocks = []
+    for scale in options.scales:
+        own = [found for case, found in results.items() if case.startswith(f"x{scale},")]
+        rows = []
+        for name, row in (item for found in own for item in found["rows"].items()):
+            times = [duration(float(np.mean(row["seconds"]))), duration(max(row["seconds"]))]
+            fitting = "" if row["fit"] is None else duration(row["fit"])
+            rows.append([name, *(f"{mean:.2f}" for mean in row["means"]), *times, fitting])
+        if options.data is not None:
+            for name, figures in PUBLISHED.items():
+                rows.append([f"{name} (published)", *(f"{value:.2f}" for value in figures[scale]), "", "", ""])
+        blocks.append(f"Scale {scale}")
+        if own[0]["differing"] is not None:
+            blocks.append("imresize: {} of {:,} values of the small images differ.".format(*own[0]["differing"]))
+        blocks.append(table(["", *own[0]["sets"], "seconds an image", "the slowest", "fit"], rows))
+    return join(*blocks)
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scales", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--jobs", type=int, default=-1, help="threads (%(default)s: all cores)")
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each image (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    folder = find_data(options.data)
-    if folder is None:
-        print("Neither --data nor COUPLEDICT_DATA is set: photographs of scikit-image, nothing published.")
-        print("The pretrained models have seen all of them.")
-    for scale in options.scales:
-        print(f"\nScale {scale}")
-        rows, names = rows_of(folder, scale, options)
-        print(table(["", *names, "seconds an image", "the slowest", "fit"], rows), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(
+        cases,
+        run,
+        report,
+        data="folder of T91, Set5 and Set14; photographs of scikit-image stand in",
+        repeats=(5, "timed runs of each image"),
+        extend=extend,
+        quick={"repeats": 1, "scales": [2]},
+    )

@@ -1,39 +1,28 @@
-"""How the published fusions of the Lytro pairs score, and others beside them, all by ``coupledict.images.metrics``.
+"""Scores of fused Lytro pairs, those of a folder and those of published methods, by ``coupledict.images.metrics``.
 
-Run ``python benchmarks/fusion_metrics.py --data DIR --fused NAME=FOLDER`` from the root of the project. DIR holds
-``lytro/lytro-NN-A.jpg`` and ``-B.jpg``, the sources, and ``fused_lytro/lytro_NN_METHOD.jpg``, the published results;
-FOLDER holds ``lytro_NN*.jpg`` or ``.png``. The published results are JPEG files of quality 75, which costs every score
-a little, so pictures that are not JPEG files are saved as such in memory before they are scored.
-
-Two rows tell what the measures are worth: a copy of the first source, and the average of both.
+The data folder holds ``lytro/lytro-NN-A.jpg`` and ``-B.jpg``, the sources, and ``fused_lytro/lytro_NN_METHOD.jpg``, the
+published results. These are JPEG files of quality 75, which costs every score a little, so pictures that are not JPEG
+files are saved as such in memory before they are scored.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 from _data import Array
+from _main import table
 
-from coupledict.experiments.sources import data_directory
 from coupledict.images.metrics import fusion_scores
 
 MEASURES = {"q_abf": "Q_AB/F", "q_cb": "Q_CB", "q_y": "Q_Y", "nmi": "NMI"}
 QUALITY = 75  # of the published files; colour at half the resolution, as Pillow saves it too
 
 Scores = dict[str, dict[str, float]]  # pair -> measure -> score
-
-#: Rows that no method made.
-TRIVIAL: dict[str, Callable[[Array, Array], Array]] = {
-    "copy of A": lambda first, second: first,
-    "average": lambda first, second: np.rint((first.astype(float) + second) / 2).astype(np.uint8),
-}
 
 
 @cache
@@ -123,7 +112,7 @@ def mean_scores(scores: Scores) -> dict[str, float]:
     return {measure: float(np.mean([row[measure] for row in scores.values()])) for measure in MEASURES}
 
 
-def table(published: Mapping[str, Scores], others: Mapping[str, Scores]) -> str:
+def score_table(published: Mapping[str, Scores], others: Mapping[str, Scores]) -> str:
     """Lay out means, with the rank among the published methods in brackets, best mean rank first.
 
     The rank of a row that is not published is one more than the number of published methods that score higher.
@@ -133,44 +122,12 @@ def table(published: Mapping[str, Scores], others: Mapping[str, Scores]) -> str:
         name: {m: 1 + sum(means[peer][m] > row[m] for peer in published if peer != name) for m in MEASURES}
         for name, row in means.items()
     }
-    lines = [f"{'':<16}" + "".join(f"{title:>14}" for title in MEASURES.values()) + f"{'mean rank':>12}{'pairs':>7}"]
+    rows = []
     for group in (published, others):
         for name in sorted(group, key=lambda name: sum(ranks[name].values())):
-            cells = "".join(f"{means[name][m]:9.4f} {f'({ranks[name][m]})':>4}" for m in MEASURES)
-            rank = sum(ranks[name].values()) / len(MEASURES)
-            lines.append(f"{name:<16}{cells}{rank:12.2f}{len(group[name]):7d}")
-        lines.append("")
-    best = "".join(f"{max(means[name][m] for name in published):9.4f}     " for m in MEASURES)
-    return "\n".join([*lines, f"{'best published':<16}{best}"])
-
-
-def main() -> None:
-    """Score everything and print the table."""
-    parser = argparse.ArgumentParser(description="Score fusions of the Lytro pairs beside the published ones.")
-    parser.add_argument("--data", metavar="DIR", help="folder with lytro and fused_lytro (else COUPLEDICT_DATA)")
-    parser.add_argument(
-        "--fused", metavar="NAME=DIR", action="append", default=[], help="another row; may be given several times"
-    )
-    arguments = parser.parse_args()
-    data = data_directory(arguments.data)
-    if data is None:
-        parser.error("the published results do not ship with the project: give --data or set COUPLEDICT_DATA")
-    folders = dict(entry.partition("=")[::2] for entry in arguments.fused)
-    if not all(name and folder for name, folder in folders.items()):
-        parser.error(f"expected --fused NAME=DIR, got {arguments.fused}")
-    try:
-        others = {name: score_folder(Path(folder), data) for name, folder in folders.items()}
-        published = {}
-        for method in published_methods(data):
-            print(f"scoring {method}", file=sys.stderr, flush=True)
-            published[method] = score_folder(data / "fused_lytro", data, method=method)
-        for name, make in TRIVIAL.items():
-            others[name] = score_pictures({pair: make(*sources) for pair, sources in lytro_pairs(data).items()}, data)
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
-    print("Means over the Lytro pairs (rank among the published methods). All fused pictures are JPEG, quality 75.")
-    print(table(published, others))
-
-
-if __name__ == "__main__":
-    main()
+            cells = [f"{means[name][m]:.4f} ({ranks[name][m]})" for m in MEASURES]
+            rows.append([name, *cells, f"{sum(ranks[name].values()) / len(MEASURES):.2f}", str(len(group[name]))])
+    if published:
+        best = [f"{max(means[name][m] for name in published):.4f}" for m in MEASURES]
+        rows.append(["best published", *best, "", ""])
+    return table(["", *MEASURES.values(), "mean rank", "pairs"], rows)
