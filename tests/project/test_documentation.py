@@ -328,6 +328,7 @@ def documented(value):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name"), OBJECTS, ids=IDS)
 def test_docstrings_are_complete(module, name):
     from numpydoc.validate import validate
@@ -349,6 +350,7 @@ def test_docstrings_are_complete(module, name):
     assert full in WITHOUT_EXAMPLE or ">>> " in inspect.getdoc(value)
 
 
+@pytest.mark.slow
 def test_a_docstring_without_a_parameter_is_refused(tmp_path, monkeypatch):
     from numpydoc.validate import validate
 
