@@ -45,6 +45,7 @@ def test_strength(source, tmp_path):
     assert not (tmp_path / "loud.wav").exists()
 
 
+@pytest.mark.slow
 def test_train_and_keep_the_model(source, tmp_path):
     (tmp_path / "speech" / "deeper").mkdir(parents=True)
     soundfile.write(tmp_path / "speech" / "a.wav", voice(0), 16_000)

@@ -375,6 +375,7 @@ TRUNCATED = """
 """
 
 
+@pytest.mark.slow
 def test_a_truncated_npy_file(rng, tmp_path):
     """Reading past the end of a file that is mapped would end the program without a word."""
     path = tmp_path / "X.npy"

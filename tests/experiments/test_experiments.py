@@ -291,6 +291,7 @@ def test_the_sparse_tolerance_is_the_smallest_whole_one_that_needs_few_atoms():
     assert nonzeros[0] <= regimes.START_NONZEROS < nonzeros[1]
 
 
+@pytest.mark.slow
 def test_curves_ratios_and_targets_fit_together():
     sizes, told = TimeSizes(repeats=3, thinning=4), []
     draws = [small_regime(seed=number) for number in range(3)]

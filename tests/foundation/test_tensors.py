@@ -195,6 +195,7 @@ def test_results_are_those_of_arrays(t, name):
     assert all(np.array_equal(as_array(tensor), before, equal_nan=True) for tensor, before in tensors), "changed"
 
 
+@pytest.mark.slow
 def test_results_are_the_same_if_scikit_learn_asks_for_the_library_of_arrays():
     """Its setting is global, and SciPy reads its own when it is imported: hence another process."""
     names = ["encode", "coder", "single_learner", "helpers_of_views", "selection", "classifiers"]  # that reach it

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 import coupledict
 from coupledict import DictionaryLearning, ModelFileError
 from coupledict.files import read_model, write_model
+from support.cases import first_and_slow
 from support.learners import make, planted_views, without_times
 from support.programs import run_python
 
@@ -89,7 +90,10 @@ CASES = {
 CHUNKED = [name for name in CASES if name not in ("sequential", "ksvd")]
 
 
-@pytest.mark.parametrize(("case", "chunked"), [(c, False) for c in CASES] + [(c, True) for c in CHUNKED])
+EVERY = [(case, False) for case in CASES] + [(case, True) for case in CHUNKED]
+
+
+@pytest.mark.parametrize(("case", "chunked"), first_and_slow([*EVERY[:5], ("joint", True), ("late", True)], EVERY))
 def test_resumed_after_every_iteration(path, views, case, chunked):
     Xs = cut([view.astype(np.float32) for view in views]) if chunked else views
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, load
+from support.cases import first_and_slow, slow
 from support.learners import UPDATES, make, planted_views
 
 EXPONENTS = [(np.float32, -100), (np.float32, 90), (np.float32, 122), (np.float64, -950), (np.float64, 500),
@@ -136,8 +137,11 @@ def in_dask(Xs):
 
 
 @extremes
-@pytest.mark.parametrize("place", ["chunks", "callable", "files", "dask"])
-@pytest.mark.parametrize(("weights", "normalize"), [(None, "joint"), ("balanced", "joint"), ("balanced", "views")])
+@pytest.mark.parametrize("place", ["chunks", *slow("callable", "files", "dask")])
+@pytest.mark.parametrize(
+    ("weights", "normalize"),
+    [("balanced", "joint"), *first_and_slow([], [(None, "joint"), ("balanced", "views")])],
+)
 def test_wherever_the_samples_are(Xs, dtype, exponent, place, weights, normalize, tmp_path, sizes):
     """Samples of any scale learn the same, in chunks, in files and in Dask, and are scored the same."""
     sizes(large_bytes=0, block_rows=70)

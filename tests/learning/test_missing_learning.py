@@ -318,6 +318,7 @@ def test_few_paired_samples_do_not_let_predictions_explode(normalize):
 # scikit-learn
 
 
+@pytest.mark.slow
 @parametrize_with_checks([DictionaryLearning(missing="nan"), DictionaryLearning(missing="nan", sparse_output=False)])
 def test_scikit_learn_accepts_it(estimator, check):
     with warnings.catch_warnings():

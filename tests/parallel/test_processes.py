@@ -77,6 +77,7 @@ def test_threads_share_an_estimator(jobs):
         processes.share_one_estimator(job)
 
 
+@pytest.mark.slow
 @needs_fork
 @pytest.mark.parametrize("way", ["fork", "joblib, multiprocessing"])
 def test_forks_beside_a_fit(jobs, way):

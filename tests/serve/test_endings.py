@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import slow
 from support.command import COMMAND, environment
 from support.programs import end, patient, python, started
 from support.serving import folders, program, upload_head
@@ -38,10 +39,7 @@ def bytes_below(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")]
-
-
-@pytest.mark.parametrize("name", ["SIGHUP", *OTHERS])
+@pytest.mark.parametrize("name", ["SIGHUP", *slow("SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")])
 def test_signals_that_can_be_caught_leave_nothing_behind(tmp_path, name):
     with program(tmp_path) as (process, address, _):
         assert answers(address)

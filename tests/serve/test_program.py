@@ -21,6 +21,7 @@ from coupledict.serve import run as serve
 from coupledict.serve._app import build_app
 from coupledict.serve._opening import Opening
 from coupledict.serve._uploads import Limits
+from support.cases import slow
 from support.command import call, refused
 from support.programs import end
 from support.serving import form, long_work, program
@@ -29,7 +30,7 @@ from support.waiting import PATIENCE, wait_until
 resource = pytest.importorskip("resource", reason="Windows has no signals that end a program in order")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, *slow(signal.SIGTERM)])
 def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(tmp_path, rng, number):
     with program(tmp_path) as (process, address, lines):
         assert "nothing leaves the machine" in lines[1]

@@ -13,6 +13,8 @@ from support import extras
 from support.programs import run_python
 from support.waiting import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 # The server is a program of its own, which says what it lacks in a sentence.
 extras.need("PIL", "starlette", "uvicorn", "python_multipart", "anyio", "h11")
 TORTURE = Path(clients.__file__).parent
@@ -35,7 +37,6 @@ def prove(count, fault="", patience=PATIENCE):
     return run_python("\n".join(lines), seconds=200)
 
 
-@pytest.mark.slow
 def test_hostile_clients_and_kills():
     done = prove(60)
     assert done.returncode == 0, done.stderr
@@ -64,7 +65,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_server_is_noticed(fault):
     code, sentence, patience = FAULTS[fault]
@@ -73,7 +73,6 @@ def test_a_faulty_server_is_noticed(fault):
     assert sentence in done.stderr
 
 
-@pytest.mark.slow
 def test_a_server_that_leaves_its_folder_is_noticed(tmp_path, rng, monkeypatch):
     folder = tmp_path / "temporary"
     folder.mkdir()

@@ -11,6 +11,8 @@ from support.batch_twins import Group, pursue, stack
 from support.masked_twins import cut_problems, encode_cut, knock_out
 from support.problems import random_dictionary
 
+pytestmark = pytest.mark.slow
+
 LEVELS = fuzz_coherent.coupledict.build_info()["simd_available"]
 
 

@@ -12,8 +12,9 @@ import pytest
 from coupledict.images import Inpainting, MultiFocusFusion, StainSeparator
 from support.careless import rename_early
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_awkward_pictures():
     figures = fuzz_images.run(90, seed=1)
     assert figures["cases"] == 90
@@ -69,13 +70,11 @@ def test_threads_that_change_a_result_are_noticed(monkeypatch):
         fuzz_images.run(30, seed=1)
 
 
-@pytest.mark.slow
 def test_killed_commands():
     figures = kill_commands.run(6, seed=1)
     assert figures["kills"] == 6
 
 
-@pytest.mark.slow
 def test_outputs_that_are_not_written_whole_are_noticed(monkeypatch):
     rename_early(monkeypatch, 0.3)  # a slow disk, so that a kill in the midst is likely whatever the machine does
     with pytest.raises(AssertionError, match="is not whole"):

@@ -19,17 +19,17 @@ from support import extras
 from support.careless import rename_early
 from support.programs import run_python
 
+pytestmark = pytest.mark.slow
+
 TORTURE = Path(kills.__file__).parent
 
 
-@pytest.mark.slow
 def test_codes_of_awkward_problems():
     figures = fuzz_coding.run(300, seed=1)
     assert figures["cases"] == 300
     assert figures["nonzeros"] > 3000
 
 
-@pytest.mark.slow
 def test_fits_on_awkward_samples():
     figures = fuzz_learning.run(60, seed=1)
     assert figures["cases"] == 60
@@ -161,21 +161,18 @@ def test_a_refusal_without_need_is_noticed(problem, monkeypatch):
     fuzz_coding.check(problem, Counter())
 
 
-@pytest.mark.slow
 def test_killed_fits():
     figures = kills.run(6, seed=1)
     assert figures["kills"] >= 6
     assert figures["fits brought to the same end"] >= 2
 
 
-@pytest.mark.slow
 def test_a_checkpoint_that_is_not_written_whole_is_noticed(monkeypatch):
     rename_early(monkeypatch, 0.01)  # a slow disk, so that a kill in the midst is likely whatever the machine does
     with pytest.raises((ModelFileError, AssertionError)):
         kills.run(60, seed=1)
 
 
-@pytest.mark.slow
 def test_the_runner_tells_of_failures(tmp_path, monkeypatch, capsys):
     (tmp_path / "good.py").write_text("print('noise')\nprint('{\"cases\": 3}')\n")
     (tmp_path / "bad.py").write_text("raise SystemExit('it broke')\n")
@@ -221,7 +218,6 @@ def in_a_process(program):
     return run_python(f"import sys; sys.path.insert(0, {str(TORTURE)!r})\n{program}", seconds=200)
 
 
-@pytest.mark.slow
 def test_many_calls_leave_nothing_behind():
     extras.need("cv2")
     done = in_a_process("import endurance, json; print(json.dumps(endurance.run(60, 0)))")
@@ -240,7 +236,6 @@ endurance.run(40, 0)
 """
 
 
-@pytest.mark.slow
 def test_what_is_left_behind_is_noticed():
     extras.need("cv2")
     done = in_a_process(LEAK)
@@ -248,7 +243,6 @@ def test_what_is_left_behind_is_noticed():
     assert "AssertionError: memory grew" in done.stderr
 
 
-@pytest.mark.slow
 def test_interrupts_at_random_moments():
     extras.need("cv2")
     # How soon is for `make torture`, on a machine that does nothing else.
