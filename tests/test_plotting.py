@@ -437,6 +437,7 @@ def test_without_matplotlib(monkeypatch, call):
         call()
 
 
+@pytest.mark.slow
 def test_importing_draws_nothing_in():
     """`import coupledict.plotting` must work, and stay fast, without matplotlib."""
     import subprocess

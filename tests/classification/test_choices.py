@@ -79,6 +79,7 @@ def test_folds_leave_every_class_a_sample(rng):
         assert set(y[folds != fold]) == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 def test_dictionaries_do_not_see_the_samples_that_they_are_tried_on(rng):
     """A sample that is far from all others is an atom of the dictionaries that saw it."""
     X, y, *_ = made(100)
@@ -304,6 +305,7 @@ def test_a_blend_needs_labels_and_entries():
     assert not hasattr(CoupledClassifier(missing="nan", random_state=0).fit(gap, y), "head_shares_")
 
 
+@pytest.mark.slow
 def test_representations_are_chosen(rng):
     X, y, new, truth = subspaces(rng)
     model = SparseRepresentationClassifier().fit(X, y)

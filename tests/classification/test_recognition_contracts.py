@@ -94,6 +94,7 @@ def interrupts():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize(
     ("name", "error", "fitted"),

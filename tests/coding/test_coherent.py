@@ -39,6 +39,7 @@ def test_float32_does_not_give_up(rng, pursuit, limit):
     assert max(excess(X.astype(float), atoms.astype(float), single, double)) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("pursuit", ["omp", "ols"])
 def test_float32_is_as_good_as_float64(rng, family, pursuit):

@@ -250,6 +250,7 @@ def test_equations_are_solved_however_many_atoms_almost_depend(level, dtype, pur
             assert error <= nnls(atoms[support].T.astype(float), x)[1] + share * np.linalg.norm(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pursuit", "coupling"), [("omp", "code"), ("ols", "code"), ("omp", "support")])
 def test_tolerances_a_little_below_a_residual(level, pursuit, coupling, rng):
     """With large coefficients the running residual has large errors; near tol, it is computed anew."""

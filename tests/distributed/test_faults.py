@@ -85,6 +85,7 @@ class When(threading.Thread):
 # Workers
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_of_an_iteration_changes_nothing(client, cluster, Xs, tmp_path):
     have_workers(cluster, client, 2, 2)
     reads = tmp_path / "reads"

@@ -17,6 +17,7 @@ def figures():
     return number_types.run(500, seed=3)
 
 
+@pytest.mark.slow
 def test_float32_chooses_the_atoms_of_float64(figures):
     assert figures["float32 against float64: equal supports"] > 0.99
     assert figures["float32 against float64: codes"] < 1e-3

@@ -535,6 +535,7 @@ def written(tmp_path_factory):
     return output, results, steps
 
 
+@pytest.mark.slow
 def test_a_run_writes_report_figures_numbers_and_dictionaries(written):
     output, results, _ = written
     assert sorted(file.name for file in output.iterdir()) == sorted(

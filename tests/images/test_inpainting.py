@@ -32,6 +32,7 @@ def biharmonic(image, mask):
     return np.rint(255 * np.clip(filled, 0, 1)).astype(np.uint8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("image", "share"),
     first_and_slow([("grey", 0.5), ("colour", 0.8)], [("grey", 0.8), ("colour", 0.5)]),

@@ -199,6 +199,7 @@ KEPT = {
 SUFFIXES = (".jpg", ".png", ".tif")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "suffix"), first_and_slow(zip(KEPT, (2 * SUFFIXES)[:5], strict=True), product(KEPT, SUFFIXES))
 )

@@ -294,6 +294,7 @@ def prediction_error(learner, Xs):
     return float(np.mean(errors))
 
 
+@pytest.mark.slow
 def test_unpaired_samples_improve_prediction():
     """From dictionaries of the paired samples on; the mean of three problems, 0.29 to 0.18 when this was written."""
     alone, more = [], []

@@ -303,6 +303,7 @@ def test_checkpoints_that_lie_about_what_fills_in(lie, damaged, tmp_path):
         learner.set_params(callback=None).fit(damaged, resume=path)
 
 
+@pytest.mark.slow
 def test_threads_chunks_and_places_do_not_matter(lacking, tmp_path, sizes):
     sizes(block_rows=110, large_bytes=0)
     options = {"missing": "nan", "max_iter": 10, "unused_atoms": "worst", "n_components": 14}
@@ -342,6 +343,7 @@ def patches(seed, n=2000, side=8):
     return X - X.mean(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_filled_samples_teach_more_of_patches():
     """Errors of missing entries, half of all: 0.92 to 0.95 of those of learning by known entries, 0.68 to 0.70 of those
     of zeros, for 7 pictures when this was written.

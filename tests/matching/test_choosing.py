@@ -69,6 +69,7 @@ def test_curved_views_get_a_kernel(rng):
     assert make().fit(Xs).kernel_weight_ >= 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_choice_depends_on_the_samples_alone(rng, labelled):
     Xs = surface(rng, 100)

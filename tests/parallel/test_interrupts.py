@@ -236,6 +236,7 @@ def quietly(function):
         function()
 
 
+@pytest.mark.slow
 def test_a_fit_leaves_a_whole_model_or_none(Xs):
     """Of a fit after another: the old model or one of the new, with everything that belongs to it."""
     states = {}

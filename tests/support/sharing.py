@@ -24,17 +24,22 @@ GROUPS = {
 APART = ("project/test_examples.py", "torture/test_proofs.py", "cli/test_commands.py", "project/test_documentation.py")
 #: What begins first.
 LONG = (
-    "a browser",
     "a cluster",
-    "kernels/test_codes.py",
+    "a browser",
+    "project/test_readme.py",
+    "torture/test_clients.py",
     "torture/test_proofs.py",
-    "cli/test_commands.py",
-    "project/test_examples.py",
-    "data/test_out_of_core.py",
-    "experiments/test_experiments.py",
-    "classification/test_classifier.py",
-    "learning/test_reference_updates.py",
     "project/test_documentation.py",
+    "project/test_examples.py",
+    "serve/test_browser_tasks.py",
+    "cli/test_commands.py",
+    "experiments/test_experiments.py",
+    "classification/test_representation_classifier.py",
+    "classification/test_classifier.py",
+    "files/test_hostile_parameters.py",
+    "learning/test_checkpoint.py",
+    "kernels/test_codes.py",
+    "data/test_out_of_core.py",
 )
 
 
