@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from coupledict.estimators.ensemble import fit_many, seeds
 from support.inner import one_blas_thread
@@ -74,8 +74,17 @@ def test_interrupt_ends_all_members(Xs, system_calls, n_jobs):
     assert not learning.broken
 
 
+@pytest.fixture
+def two_blas_threads():
+    """Whatever the environment says."""
+    with threadpool_limits(2, "blas"):
+        yield
+
+
+@pytest.mark.usefixtures("two_blas_threads")
 def test_blas_limit_is_shared_between_threads():
     before = blas_threads()
+    assert set(before) == {2}
     inside = threading.Event()
     leave = threading.Event()
 
