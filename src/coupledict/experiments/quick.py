@@ -20,12 +20,13 @@ class QuickSizes:
     @contextmanager
     def changed(self, pairs: PairSizes, time: TimeSizes) -> Iterator[None]:
         """Change the sizes until the block ends: for tests."""
-        before = self.pairs, self.time
-        self.pairs, self.time = pairs, time
+        before = vars(self).copy()
+        self.pairs = pairs
+        self.time = time
         try:
             yield
         finally:
-            self.pairs, self.time = before
+            vars(self).update(before)
 
 
 QUICK = QuickSizes(

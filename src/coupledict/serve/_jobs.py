@@ -224,7 +224,10 @@ class Jobs:
         grace: float = GRACE,
         most_kept: float = float("inf"),
     ) -> None:
-        self._folder, self._most_sent, self._grace, self._most_kept = folder, most_sent, grace, most_kept
+        self._folder = folder
+        self._most_sent = most_sent
+        self._grace = grace
+        self._most_kept = most_kept
         self._leaving: dict[str, asyncio.TimerHandle] = {}  # what will cancel the jobs that nobody watches
         self._jobs: dict[str, Job] = {}  # in the order they came
         self._arrivals: list[Arrival] = []

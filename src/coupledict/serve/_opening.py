@@ -48,7 +48,9 @@ class Opening:
     """
 
     def __init__(self, folder: Path, address: str, tell: Callable[[str], None], patience: float = PATIENCE) -> None:
-        self._path, self._tell, self._patience = folder / NAME, tell, patience
+        self._path = folder / NAME
+        self._tell = tell
+        self._patience = patience
         self._shown = threading.Event()
         with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(PAGE.format(address=address))
