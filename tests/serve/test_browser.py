@@ -391,7 +391,7 @@ def test_a_program_that_ends_amid_work_is_told(open_page, rng):
 
 @pytest.mark.slow
 def test_work_is_told_of_queued_and_cancelled(open_page, rng):
-    large, small = long_work(rng), files_of(stack(rng))
+    large, small = long_work(rng, count=48), files_of(stack(rng))  # longer than a job is kept that nobody asks for
     first, second = open_page(expected="jobs/|about:blank"), open_page()
     fuse(first, *large)
     until(first, f"() => {PROGRESS} > 0.05 && {STATUS} === 'Fusing the pictures …'")
