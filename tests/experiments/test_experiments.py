@@ -1,5 +1,6 @@
 import json
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -203,6 +204,17 @@ def test_nonzeros_at_an_error_agree_with_a_fine_search_over_tolerances(rng):
         nearest = min(grid, key=lambda level: abs(level.error - error))
         found = nonzeros_at_error(X, D, error, start, 16, 2.0, 1)
         assert found == pytest.approx(nearest.nonzeros, rel=0.01)
+
+
+def test_nonzeros_between_two_levels_are_interpolated(rng):
+    """Codes of two samples have few levels of error; half-way between two of them, half of each counts."""
+    X, D = rng.standard_normal((2, 16)), dct_dictionary((4, 4), 64)
+    levels = sorted({codes_level(X, D, 16, tol, 1) for tol in np.linspace(1, 6, 500)}, key=lambda level: level.error)
+    start = codes_level(X, D, 16, 2.0, 1)
+    assert len(levels) >= 5
+    for below, above in pairwise(levels[1:-1]):
+        found = nonzeros_at_error(X, D, (below.error + above.error) / 2, start, 16, 2.0, 1)
+        assert found == pytest.approx((below.nonzeros + above.nonzeros) / 2)
 
 
 def test_an_error_that_codes_cannot_have_needs_infinitely_many_atoms(rng):

@@ -421,6 +421,13 @@ def test_no_description_is_read_that_safetensors_refuses(rng):
     assert 300 < n_read < 2700, "both kinds occurred"
 
 
+@pytest.mark.parametrize("shape", [[-1, -1], [-1], [2**63], [True]])
+def test_lengths_that_no_tensor_has(shape):
+    about = {"dtype": "F64", "shape": shape, "data_offsets": [0, 8]}
+    with pytest.raises(ValueError, match="impossible shape"):
+        read_tensors(io.BytesIO(bytes(8)), {"tensor": about}, 8)
+
+
 @pytest.mark.parametrize("marks", [{"format": None}, {"format": "pt"}, {"format": "Coupledict"}])
 def test_safetensors_of_something_else(path, tensors, marks):
     write_raw(path, tensors, **marks)

@@ -267,3 +267,9 @@ def test_the_frame_of_a_tile_reaches_as_far_as_the_weights(monkeypatch, rng):
     )
     reach = np.abs(np.argwhere(np.abs(found) > 1e-7) - 80).max()
     assert CELL < reach < 2 * blend.FRAME
+
+
+@pytest.mark.parametrize("shape", [(40, 48), (40, 48, 3)])
+def test_where_no_source_has_weight_the_picture_is_0(shape):
+    picture = blend.Pyramid(shape, np.dtype(np.float32), 255.0, 0.0).collapse()
+    np.testing.assert_array_equal(picture, np.zeros(shape, np.float32))
