@@ -21,7 +21,7 @@ demo: $(VENV)/.run  ## predict a sharp picture from a blurred one; the paper's e
 	$(BIN)/coupledict demo --output output/demo
 
 # Many tests start programs of their own: what was compiled once is kept, whatever the caller's environment says. Two
-# workers with two threads of BLAS each would spend a fifth of their time waiting for each other.
+# workers with two threads of BLAS each would wait for each other.
 test rest: export PYTHONDONTWRITEBYTECODE :=
 test rest: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.test  ## run the tests, without the slow ones
