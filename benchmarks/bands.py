@@ -1,7 +1,7 @@
 """How often the band of speech is recognised, at several sampling rates and after what recordings go through.
 
 The folder ``speech`` of the data has folders ``arctic``, ``audiomnist`` and ``librispeech`` of wide-band files at
-16 kHz. The limits in ``coupledict.audio._measuring`` were chosen on arctic and the first half of the files of
+16 kHz. The limits in ``coupledict.audio._measurement`` were chosen on arctic and the first half of the files of
 audiomnist (``--set tune``).
 The other half and librispeech are for figures to report (``--set report``). One limit, ``EDGE``, was raised from 14 to
 17 dB after these had shown that a dull voice was taken for narrow, so figures for wide speech are not quite untouched.
@@ -22,7 +22,7 @@ from _main import Options, join, main, table
 
 from coupledict.audio import measure_band
 from coupledict.audio._files import READABLE, read_wide
-from coupledict.audio._measuring import Kind
+from coupledict.audio._measurement import Kind
 
 RATE = 16_000
 RATES = (8000, 11_025, 16_000, 44_100, 48_000)

@@ -172,7 +172,7 @@ def ours(problem: Problem, labelled: bool, seed: int, n_jobs: int, **fixed: Any)
     seconds = time.perf_counter() - began
     kinds = "/".join(str(kind) for kind in model.preprocess_)
     note = f"{kinds}, shrinkage {model.whiten_shrinkage_:g}, kernel {model.kernel_weight_:g}"
-    note += f", direct {model.direct_weight_:g}, compared in {model._fitted.choice.places}"
+    note += f", direct {model.direct_weight_:g}, compared in {model._fitted.choice.comparison_weights}"
     return rate(model.similarity(*problem.test), problem), seconds, note
 
 

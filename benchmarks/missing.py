@@ -216,18 +216,19 @@ def _predict(given: Sequence[Array], test: Sequence[Array], missing: Any, seed: 
         N_ATOMS, n_nonzero_coefs=LIMIT, view_weights="balanced", missing=missing, random_state=seed, n_jobs=N_JOBS
     ).fit(list(given))
     guesses = learner.predict([None, test[1]], view=0), learner.predict([test[0], None], view=1)
-    return [_rmse(guess, truth) for guess, truth in zip(guesses, test, strict=True)]
+    return [rmse(guess, truth) for guess, truth in zip(guesses, test, strict=True)]
 
 
 def _ridge(given: Sequence[Array], test: Sequence[Array], seed: int) -> list[float]:
     errors = []
     for target in (0, 1):
         model = RidgeCV(np.logspace(-2, 6, 17)).fit(given[1 - target], given[target])
-        errors.append(_rmse(model.predict(test[1 - target]), test[target]))
+        errors.append(rmse(model.predict(test[1 - target]), test[target]))
     return errors
 
 
-def _rmse(guess: Array, truth: Array) -> float:
+def rmse(guess: Array, truth: Array) -> float:
+    """Return the root of the mean squared error."""
     return float(np.sqrt(np.mean((guess - truth) ** 2)))
 
 
@@ -252,7 +253,7 @@ def run_imputation(options: Options) -> list[Row]:
                     began = time.perf_counter()
                     filled = impute(shown)
                     seconds = time.perf_counter() - began
-                    errors.setdefault(name, []).append((_rmse(filled[holes], np.hstack(truth)[holes]), seconds))
+                    errors.setdefault(name, []).append((rmse(filled[holes], np.hstack(truth)[holes]), seconds))
             for name, figures in errors.items():
                 mean, spread = np.mean(figures, axis=0), np.std(figures, axis=0)
                 row = {"data": title, "missing": what, "imputer": name, "rmse": mean[0], "spread": spread[0]}
@@ -286,25 +287,28 @@ def _imputers(seed: int) -> dict[str, Callable[[list[Array]], Array]]:
         ).fit(views)
         return np.hstack(learner.impute(views))
 
-    def iterative(views: list[Array]) -> Array:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says that two rounds are few
-            nearest = min(100, sum(view.shape[1] for view in views) - 1)
-            model = IterativeImputer(max_iter=2, n_nearest_features=nearest, random_state=seed)
-            return np.asarray(model.fit_transform(np.hstack(views)))
-
     imputers: dict[str, Callable[[list[Array]], Array]] = {
         "coupledict": coupled,
         "means": lambda views: np.nan_to_num(np.hstack(views)),
         "KNNImputer, 20 neighbours": lambda views: KNNImputer(n_neighbors=20).fit_transform(np.hstack(views)),
-        "IterativeImputer": iterative,
+        "IterativeImputer": lambda views: impute_iteratively(views, seed),
     }
     if importlib.util.find_spec("mofapy2") is not None:
-        imputers["MOFA, 30 factors"] = lambda views: _mofa(views, seed)
+        imputers["MOFA, 30 factors"] = lambda views: mofa(views, seed)
     return imputers
 
 
-def _mofa(views: list[Array], seed: int) -> Array:
+def impute_iteratively(views: list[Array], seed: int) -> Array:
+    """Impute by ``IterativeImputer`` in two rounds, on the 100 nearest features."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says that two rounds are few
+        nearest = min(100, sum(view.shape[1] for view in views) - 1)
+        model = IterativeImputer(max_iter=2, n_nearest_features=nearest, random_state=seed)
+        return np.asarray(model.fit_transform(np.hstack(views)))
+
+
+def mofa(views: list[Array], seed: int) -> Array:
+    """Impute by MOFA with 30 factors."""
     from mofapy2.run.entry_point import entry_point  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     with contextlib.redirect_stdout(io.StringIO()):

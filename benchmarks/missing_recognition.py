@@ -55,15 +55,15 @@ def load_six_views(data: Path | None) -> tuple[str, list[Array], Array]:
     return "multifeature: six views", [array[:, :-1] for array in tables], tables[0][:, -1].astype(int)
 
 
-def lose(views: Sequence[Array], what: str, seed: int) -> list[Array]:
-    """Return views with NaN for what samples lack: ``"nothing"``, ``"views"`` or ``"entries"``."""
+def lose(views: Sequence[Array], what: str, seed: int, *, share: float = SHARE) -> list[Array]:
+    """Return views with NaN for a share that samples lack: of ``"nothing"``, ``"views"`` or ``"entries"``."""
     rng = np.random.default_rng(seed)
     n = len(views[0])
     if what == "nothing":
         return list(views)
     if what == "entries":
-        return [np.where(rng.random(view.shape) < SHARE, np.nan, view) for view in views]
-    gone = rng.random((n, len(views))) < SHARE
+        return [np.where(rng.random(view.shape) < share, np.nan, view) for view in views]
+    gone = rng.random((n, len(views))) < share
     nothing = gone.all(axis=1)
     gone[nothing, rng.integers(len(views), size=np.count_nonzero(nothing))] = False
     return [np.where(gone[:, [v]], np.nan, view) for v, view in enumerate(views)]

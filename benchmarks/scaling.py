@@ -205,17 +205,16 @@ def measure_tasks(n_tasks: int) -> float:
 
 def measure_traffic() -> tuple[int, int]:
     """Return the bytes of the sums of a block, which go up the tree, and of the dictionary, which goes to workers."""
-    from coupledict.coding.making import make_coder
     from coupledict.coding.recipe import Recipe
     from coupledict.coding.rule import CodingRule
-    from coupledict.coding.samples import Piece
-    from coupledict.data.block_work import EVERYTHING, block_sums
+    from coupledict.data.jobs import SumCodes
+    from coupledict.data.memory import InMemory
     from coupledict.parallel.jobs import Threads
 
     X = next(make_samples(2000))
     atoms = np.random.default_rng(1).standard_normal((N_ATOMS, N_FEATURES)).astype(np.float32)
     recipe = Recipe([atoms], np.ones(1), X.dtype, CodingRule(N_NONZERO), len(X))
-    found = block_sums(make_coder(recipe, 1), [X], Piece(0, 0, len(X)), X.dtype, Threads(), EVERYTHING)
+    found = InMemory([X]).run(SumCodes(recipe), Threads())
     return len(pickle.dumps(found, protocol=5)), len(pickle.dumps(recipe, protocol=5))
 
 

@@ -38,7 +38,7 @@ from coupledict.audio import BandwidthExtension, log_spectral_distance, narrow_b
 from coupledict.audio._band_model import BandModel
 from coupledict.audio._files import READABLE, read_wide
 from coupledict.audio._frames import FIRST_HIGH, N_HIGH, RATE, decibels, upsample, wide_spectra
-from coupledict.audio._metrics import floor_of, frame_distances
+from coupledict.audio._metrics import frame_distances, silence_floor
 
 N_NEIGHBORS = 160
 ALPHA = 3.0  # of the ridge, for each frame
@@ -141,7 +141,7 @@ def distance(part: BandModel, predictor: Predictor, signal: Array, narrow: Array
     truth = np.concatenate([decibels(piece[:, FIRST_HIGH:]) for piece in wide_spectra(signal)])
     windows = [window for (window,) in part.windows([narrow])]
     found = np.concatenate([part.predict(window, predictor)[:, -N_HIGH:] for window in windows])  # type: ignore[arg-type]
-    return float(frame_distances(truth, found, floor_of(signal)).mean())
+    return float(frame_distances(truth, found, silence_floor(signal)).mean())
 
 
 def widened(part: BandModel, predictor: Predictor, narrow: Array, strength: float) -> Array:

@@ -2,11 +2,10 @@
 Choosing T, tol and K
 =====================
 
-Three numbers decide what a dictionary can do: the most atoms per sample (T,
-``n_nonzero_coefs``), the error at which coding stops (``tol``, a squared norm), and the
-number of atoms there are (K, ``n_components``). More atoms explain training samples
-better. What counts is how well they explain samples that were held out, and what they
-are for.
+Three numbers determine what a dictionary can do: the largest number of atoms per sample
+(T, ``n_nonzero_coefs``), the error at which coding stops (``tol``, a squared norm), and
+the number of atoms (K, ``n_components``). More atoms explain training samples better.
+What matters is how well they explain held-out samples, and what they are used for.
 """
 
 import matplotlib.pyplot as plt
@@ -36,10 +35,10 @@ train, held_out = (
 # %%
 # How many atoms there are, and how many a sample uses
 # ----------------------------------------------------
-# The error of training patches (dashed) falls with K without end: with as many atoms as
-# samples, each is its own atom. That of patches from the other half of the photograph
-# (solid) falls slowly; the gap is what was learned by heart, and closes with more
-# samples to learn from. Twice the atoms in a code help more than twice those in the
+# The error of training patches (dashed) falls to zero with K: with as many atoms as
+# samples, each sample is an atom. The error of patches from the other half of the
+# photograph (solid) falls slowly; the gap is overfitting, and closes with more training
+# samples. Doubling the atoms in a code helps more than doubling those in the
 # dictionary.
 
 sizes = [16, 32, 64, 128, 256, 512]
@@ -58,7 +57,7 @@ for T, colour, marker in zip((2, 4, 8), COLOURS, MARKERS, strict=False):
         )
 axis.set(
     xlabel="atoms in the dictionary (K)",
-    ylabel="share of the energy that is unexplained",
+    ylabel="unexplained share of the energy",
 )
 axis.set_xticks(sizes, [str(size) for size in sizes])
 axis.minorticks_off()
@@ -70,10 +69,10 @@ axis.legend(frameon=False, ncols=2)
 # %%
 # Where the noise is known, give tol
 # ----------------------------------
-# A patch with noise of standard deviation s in each of its p pixels is off by about ``p
-# * s**2``, squared: an error that is not worth explaining. With that as ``tol`` each
-# patch takes as many atoms as it needs, and the noise stays out. The factor tells how
-# far from this rule one may go.
+# Noise of standard deviation s in each of p pixels gives a patch a squared error of
+# about ``p * s**2``, which is not worth explaining. With this ``tol`` each patch takes
+# as many atoms as it needs, and the noise stays out. The factor on the axis shows how
+# far one may deviate from this rule.
 
 clean = picture[60:252, 120:312]
 sigma = 20.0

@@ -4,8 +4,8 @@ Learn on a Dask cluster
 
 The samples of each view are a Dask array, read from a Zarr store; the workers of the
 cluster code them, and only sums travel. Here the cluster is two threads of this
-process. On a real one, only the address changes, and the stores must be where all
-workers can read them.
+process. On a real cluster, only the address changes, and all workers must be able to
+read the stores.
 """
 
 import tempfile
@@ -26,10 +26,10 @@ from coupledict.plotting import plot_pairs
 # %%
 # A store a view
 # --------------
-# Arrays of shape (n_samples, n_features), in chunks of samples. Chunks that are like
-# each other make a better start, so samples are shuffled first.
+# Arrays have the shape (n_samples, n_features), in chunks of samples. Similar chunks
+# make a better start, so samples are shuffled first.
 
-SIDE, CHUNK = 8, 4096  # 10,000 to 1,000,000 samples a chunk are good for real work
+SIDE, CHUNK = 8, 4096  # for real work, use 10,000 to 1,000,000 samples per chunk
 
 folder = tempfile.TemporaryDirectory()
 pictures = [
@@ -54,9 +54,9 @@ for v, store in enumerate(stores):
 # %%
 # Learn, with a checkpoint to go on from
 # --------------------------------------
-# Give ``Client("tcp://scheduler:8786")`` the address of your scheduler, and all else
-# stays as it is. After a bad day, ``fit(views, resume=checkpoint)`` goes on from the
-# last iteration, to the same bits.
+# Give ``Client("tcp://scheduler:8786")`` the address of your scheduler; nothing else
+# changes. After a crash, ``fit(views, resume=checkpoint)`` continues from the last
+# iteration, with a bit-identical result.
 
 client = Client(
     processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None

@@ -2,11 +2,11 @@
 Labels in one domain, recognition in another
 ============================================
 
-Digits are recognised by their lower halves, though labels were only ever known for
-upper halves. Some pictures have a label, but only their upper half was kept. Others are
-whole, but nobody labelled them. Dictionaries of both halves, coupled by the whole
-pictures, carry the labels over. The rivals: lower halves taken for upper ones, and
-nearest neighbours in the space of canonical correlations.
+Digits are recognised by their lower halves, although labels are known only for upper
+halves. Some pictures have a label, but only their upper half. Others are complete, but
+unlabelled. Dictionaries of both halves, coupled by the complete pictures, transfer the
+labels. The rivals treat lower halves as upper ones, or use nearest neighbours in the
+space of canonical correlations.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ from coupledict.classification import CoupledClassifier
 # %%
 # Labelled halves and unlabelled wholes
 # -------------------------------------
-# A view that a sample lacks is a row of NaN, a label that it lacks is -1.
+# A missing view is a row of NaN, a missing label is -1.
 
 X, y = load_digits(return_X_y=True)
 order = np.random.default_rng(0).permutation(len(y))

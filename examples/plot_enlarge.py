@@ -2,11 +2,10 @@
 Enlarge a photograph
 ====================
 
-A photograph becomes three times as large, by dictionaries of small and large patches
-that were learned from other photographs. The small photograph is made from a large one,
-so that the truth is known. The model that ships with the package,
-``SuperResolution.pretrained(3)``, has seen this very photograph, so one is learned here
-that has not.
+Dictionaries of small and large patches, learned from other photographs, enlarge a
+photograph threefold. The small photograph is made from a large one, so the truth is
+known. The pretrained model, ``SuperResolution.pretrained(3)``, has seen this
+photograph, so a new one is learned here.
 """
 
 import time
@@ -22,10 +21,9 @@ SCALE = 3
 # %%
 # Learn from others, enlarge this one
 # -----------------------------------
-# ``"coupled"`` is the paper's way: code the small patch, and let the partners of its
-# atoms make the large one. ``"anchored"`` keeps a linear map from small to large
-# patches for each atom instead. Fewer samples and atoms than the defaults keep this
-# quick.
+# ``"coupled"`` is the paper's method: code the small patch, and combine the partners of
+# its atoms into the large one. ``"anchored"`` instead uses one linear map from small to
+# large patches per atom. Fewer samples and atoms than the defaults keep this fast.
 
 large = data.chelsea()[15:255, 60:390]
 small = imresize(large, 1 / SCALE)

@@ -5,8 +5,8 @@ Error against time
 How long does it take to learn a good dictionary? The default, the paper's method,
 approximate K-SVD, the method of optimal directions and online learning start from the
 same patches. The paper's second experiment asks this with a tolerance; here the number
-of atoms per patch is limited, so that one number tells who is ahead. ``coupledict
-reproduce`` runs the whole experiment, with repeats and other packages.
+of atoms per patch is limited, so that one number ranks the methods.
+``coupledict reproduce`` runs the whole experiment, with repeats and other packages.
 """
 
 import time
@@ -27,8 +27,8 @@ from coupledict.plotting import COLOURS, MARKERS
 SIDE, N_ATOMS, T = 8, 256, 5
 
 # %%
-# Patches to learn from, and others to judge by
-# ---------------------------------------------
+# Patches for training and testing
+# --------------------------------
 
 
 def patches_of(pictures, n_patches, seed):
@@ -51,9 +51,9 @@ train, held_out = patches_of(pictures, 4000, seed=0), patches_of(pictures, 1000,
 # %%
 # Watch them learn
 # ----------------
-# A callback keeps a copy of the dictionary after each iteration, and how long it took:
-# ``history_`` counts the time of the fit without callbacks. The copies are judged when
-# all is done, by the patches that were held out.
+# A callback stores a copy of the dictionary and the time after each iteration:
+# ``history_`` does not count the time of callbacks. Afterwards the copies are evaluated
+# on held-out patches.
 
 
 def watch(learner, samples):
@@ -92,9 +92,9 @@ for start in range(0, len(order), 512):  # batches, as they would arrive from a 
 runs["batches, one pass"] = seconds, seen
 
 # %%
-# The judgement
-# -------------
-# The error is that of the patches that nobody learned from, coded with five atoms each.
+# The comparison
+# --------------
+# The error is that of held-out patches, coded with five atoms each.
 
 energy = float(np.sum(held_out**2))
 figure, axis = plt.subplots(figsize=(8, 4.6), layout="constrained")

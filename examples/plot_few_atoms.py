@@ -2,10 +2,9 @@
 How many atoms a photograph needs
 =================================
 
-Every 8 x 8 patch is described by T atoms of a cosine dictionary: with T = 1 the picture
-is already there, and with each further atom it gets finer. Orthogonal least squares
-(OLS) chooses atoms a little better than orthogonal matching pursuit (OMP), and takes
-longer.
+T atoms of a cosine dictionary describe every 8 x 8 patch: with T = 1 the picture is
+already recognisable, and each further atom refines it. Orthogonal least squares (OLS)
+chooses slightly better atoms than orthogonal matching pursuit (OMP), but takes longer.
 """
 
 import time
@@ -24,7 +23,7 @@ SIDE = 8
 # Coding a picture
 # ----------------
 # Each patch is coded without its mean; overlapping patches are averaged when the
-# picture is put together again.
+# picture is reassembled.
 
 picture = data.camera()[60:316, 120:376].astype(np.float32)
 atoms = dct_dictionary((SIDE, SIDE), 256).astype(np.float32)
@@ -53,8 +52,8 @@ for pursuit in ("omp", "ols"):
 # %%
 # What a few atoms show, and what they miss
 # -----------------------------------------
-# Below each picture is what is missing: red where it is too bright, blue where it is
-# too dark.
+# The error is below each picture: red where it is too bright, blue where it is too
+# dark.
 
 limits = [1, 2, 4, 8]
 figure, axes = plt.subplots(2, len(limits), figsize=(12, 6.6), layout="constrained")
@@ -69,9 +68,8 @@ for axis in axes.flat:
     axis.set_axis_off()
 
 # %%
-# OMP beside OLS
-# --------------
-
+# OMP and OLS
+# -----------
 # The first atom is the same; after that OLS finds slightly better ones.
 
 errors = {

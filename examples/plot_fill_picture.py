@@ -3,8 +3,8 @@ Restore a damaged photograph
 ============================
 
 Four of five pixels of a photograph are lost, or something was written over it. A
-dictionary that is learned from what is left of the picture restores it. Biharmonic
-inpainting, which lays a smooth surface through the known pixels, is shown beside it.
+dictionary learned from the remaining pixels restores it. Biharmonic inpainting, which
+fits a smooth surface through the known pixels, is shown for comparison.
 """
 
 import time
@@ -22,8 +22,8 @@ photograph = data.coffee()[60:230, 180:400]
 # %%
 # Two kinds of damage
 # -------------------
-# A mask is true where pixels are *missing*. The strokes of the second are handwriting,
-# from another picture of scikit-image.
+# A mask is true where pixels are *missing*. The second mask is handwriting, from
+# another picture of scikit-image.
 
 rng = np.random.default_rng(0)
 strokes = np.kron(data.text()[20:105, 20:130] < 90, np.ones((2, 2), bool))
@@ -35,7 +35,7 @@ masks = {
 # %%
 # Restore it
 # ----------
-# Known pixels come back as they are, to the bit.
+# Known pixels do not change by a bit.
 
 panels = []
 for title, mask in masks.items():

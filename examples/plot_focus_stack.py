@@ -2,12 +2,12 @@
 Fuse a focus stack
 ==================
 
-Five photographs that are in focus at different distances become one that is in focus
-everywhere. The stack is made from one photograph, so that the truth is known. It has
-what stacks from a camera have: from picture to picture the focus goes from far to near,
-the field of view grows a little (the lens *breathes*), the hand moves, and the exposure
-changes. (The dictionary that ships with the package has seen this photograph, but any
-other does as well: try your own.)
+Five photographs in focus at different distances become one that is in focus everywhere.
+The stack is made from one photograph, so the truth is known. It behaves like a stack
+from a camera: from picture to picture the focus moves from far to near, the field of
+view grows a little (the lens *breathes*), the hand moves, and the exposure changes.
+(The shipped dictionary has seen this photograph, but any other works as well: try your
+own.)
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ from coupledict.images.metrics import psnr
 # %%
 # Five photographs, each in focus at one distance
 # -----------------------------------------------
-# The table is far at the top and near at the bottom. A picture is the sharper, the
-# nearer a place is to the distance that it is focused on.
+# The table is far at the top and near at the bottom. The nearer a place is to the focus
+# distance of a picture, the sharper it is.
 
 n_pictures, middle = 5, 2
 scene = data.coffee()[:380, 60:560].astype(float)
@@ -55,9 +55,9 @@ truth = scene[30:-30, 40:-40].astype(np.uint8)
 # One that is in focus everywhere
 # -------------------------------
 # Pictures are aligned with the one in the middle, neighbour by neighbour, and their
-# exposure is matched. Coupled dictionaries of sharp and blurred patches then tell how
-# much each picture is in focus in each place. What all pictures cover is returned,
-# together with what was done to each of them.
+# exposure is matched. Coupled dictionaries of sharp and blurred patches then measure
+# how much each picture is in focus at each place. The result is the area that all
+# pictures cover, with a record of what was done to each of them.
 
 fused = MultiFocusFusion(n_jobs=2).fuse(sources)
 top, left, bottom, right = fused.box
@@ -93,7 +93,7 @@ figure.colorbar(shown, ax=axes[1, 1], ticks=range(1, n_pictures + 1), shrink=0.8
 axes[1, 2].imshow(
     np.abs(fused.image.astype(int) - truth).mean(axis=2), cmap="magma", vmin=0, vmax=20
 )
-axes[1, 2].set_title("what is wrong,\nin grey values (0 to 20)")
+axes[1, 2].set_title("error,\nin grey values (0 to 20)")
 for axis in axes.flat:
     axis.set_axis_off()
 plt.show()

@@ -2,10 +2,10 @@
 Grid search over views
 ======================
 
-How many atoms, and how many a sample? To scikit-learn a list of two views is a list of
-two samples. :class:`coupledict.views.Views` is the same list with as many entries as
-there are samples, so that ``train_test_split``, ``GridSearchCV`` and ``Pipeline`` split
-the rows of all views at once.
+How many atoms, and how many per sample? To scikit-learn a list of two views is a list
+of two samples. :class:`coupledict.views.Views` wraps the list so that its length is the
+number of samples, and ``train_test_split``, ``GridSearchCV`` and ``Pipeline`` split the
+rows of all views at once.
 """
 
 import matplotlib.pyplot as plt
@@ -20,9 +20,9 @@ from coupledict.views import EachView, Views
 # %%
 # Views, split as one
 # -------------------
-# Two instruments look at the same things: three of 20 sources in each sample, which
-# leave a trace in each of the two spectra. The second has other units and an offset.
-# What is behind them is not told to the search.
+# Two instruments observe the same samples: three of 20 sources in each, which leave a
+# trace in both spectra. The second has other units and an offset. The search does not
+# know the sources.
 
 rng = np.random.default_rng(0)
 n_samples, n_sources, n_active = 1500, 20, 3
@@ -50,11 +50,11 @@ train, test = train_test_split(views, test_size=0.3, random_state=0)
 print(train, test, sep="\n")
 
 # %%
-# A pipeline, a score of one's own, a search
-# ------------------------------------------
-# The score of a learner is the share of the energy that it explains. What is wanted
-# here is another one: how well the second view is predicted from the first.
-# :class:`coupledict.views.EachView` gives each view a scaler of its own.
+# A pipeline, a custom score, a search
+# ------------------------------------
+# The score of a learner is the share of the energy that it explains. Here we want
+# another one: how well the second view is predicted from the first.
+# :class:`coupledict.views.EachView` gives each view its own scaler.
 
 
 def predict_second(model, given):
@@ -86,7 +86,8 @@ print(f"best: {best}; held-out samples: {search.score(test):.3f}")
 # %%
 # What was found
 # --------------
-# What is behind the samples are 20 sources, three in each. The best numbers are near.
+# The samples have 20 sources, three in each. The best parameters are close to these
+# numbers.
 
 sizes, limits = grid.values()
 scores = search.cv_results_["mean_test_score"].reshape(len(sizes), len(limits))
@@ -110,8 +111,8 @@ figure.colorbar(
 )
 
 # %%
-# Samples that were never seen
-# ----------------------------
+# Held-out samples
+# ----------------
 
 given, wanted = test
 found = predict_second(search.best_estimator_, given)

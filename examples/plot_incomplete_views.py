@@ -2,10 +2,10 @@
 Learn from incomplete samples
 =============================
 
-What do samples teach that lack entries, or whole views? A photograph is cut into
-blocks, and each block has three views, its colours. Many blocks lack a colour, and all
-of them lack pixels, so that not one sample is complete. The dictionaries are learned
-from what is known, and then say what is not. Means and nearest neighbours are the
+What can be learned from samples that lack entries or whole views? A photograph is cut
+into blocks, and each block has three views, its colours. Many blocks lack a colour, and
+all of them lack pixels, so no sample is complete. Dictionaries are learned from the
+known entries, and then predict the missing ones. Means and nearest neighbours are the
 rivals.
 """
 
@@ -22,10 +22,9 @@ SIDE = 6
 # %%
 # Blocks that lack colours and pixels
 # -----------------------------------
-# NaN stands for what is missing: a row of NaN in a view is a colour that the block
-# lacks. The mean is taken away from each feature, over the samples that know it, and
-# not from each block: the mean of the colours that a block happens to have would depend
-# on which they are.
+# NaN marks missing entries: a row of NaN in a view is a missing colour. The mean is
+# subtracted from each feature, over the samples that have it, and not from each block:
+# the mean of a block would depend on which colours it happens to have.
 
 rng = np.random.default_rng(0)
 picture = data.chelsea()[30:270, 120:360].astype(np.float32)
@@ -46,12 +45,12 @@ lost = np.isnan(np.hstack(views)).mean()
 print(f"{lost:.0%} of the entries are missing; {complete.sum()} blocks are complete")
 
 # %%
-# What the dictionaries say
-# -------------------------
-# ``impute`` keeps what is known, takes missing pixels from what the code of a block
-# says, and predicts a colour that a block lacks from those it has. It is not always the
-# best: where only whole colours are missing from ``data.coffee()``, a picture of few
-# and very different colours, neighbours come closer. Hide what you know, and compare.
+# Imputation
+# ----------
+# ``impute`` keeps known entries, takes missing pixels from the code of the block, and
+# predicts a missing colour from the others. It is not always the best method: where
+# only whole colours are missing from ``data.coffee()``, a picture of few and very
+# different colours, nearest neighbours are closer. Hide known entries, and compare.
 
 learner = CoupledDictionaryLearning(
     64, n_nonzero_coefs=4, missing="nan", n_jobs=2, random_state=0
@@ -94,11 +93,11 @@ for axis, (title, found) in zip(
     axis.set_axis_off()
 
 # %%
-# What incomplete samples teach
-# -----------------------------
+# Learning from incomplete samples
+# --------------------------------
 # Dictionaries for the complete blocks of another part of the photograph, learned from
-# samples of which more and more is missing. Those who fill in means first learn the
-# means, too.
+# samples with more and more missing entries. Filling in means first makes them learn
+# the means, too.
 
 
 def all_colours(picture, max_patches):

@@ -2,9 +2,9 @@
 Find the right half of a digit by its left half
 ===============================================
 
-Two halves of handwritten digits are two views. Dictionaries learned from 1200 whole
-digits tell what right half goes with a left one; of 597 other digits, each left half
-ranks all right halves. With labels, halves of the same digit come first instead of
+The two halves of handwritten digits are two views. Dictionaries learned from 1200 whole
+digits predict which right half goes with a left one; of 597 other digits, each left
+half ranks all right halves. With labels, halves of the same digit come first instead of
 partners.
 """
 
@@ -51,8 +51,8 @@ print(
 # %%
 # What is found
 # -------------
-# Green is the very partner, blue another digit of the same kind, red one of another
-# kind. The right halves are prepared once, and could then be searched many times.
+# Green marks the partner, blue another picture of the same digit, red another digit.
+# The right halves are indexed once, and can then be searched many times.
 
 N_BEST, SHOWN = 6, (3, 12, 27, 41, 58, 77)
 

@@ -3,9 +3,9 @@ Predict a missing channel
 =========================
 
 What blue goes with this red and green? Three views of each patch, one per channel,
-share a sparse code. Dictionaries are learned from three photographs; in another one the
-codes of red and green alone say what blue must be. A linear map of the same patches,
-fitted by ridge regression, is the rival.
+share a sparse code. Dictionaries are learned from three photographs; in another one,
+the codes of red and green predict blue. A linear map of the same patches, fitted by
+ridge regression, is the rival.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ SIDE, BLUE = 6, 2
 # %%
 # One view per channel
 # --------------------
-# The mean of red and green is taken away from all three channels: it is known where
-# blue is missing.
+# The mean of red and green, which is known where blue is missing, is subtracted from
+# all three channels.
 
 
 def channel_patches(picture, max_patches=None):
@@ -50,14 +50,14 @@ learner = CoupledDictionaryLearning(
     256, n_nonzero_coefs=4, view_weights="balanced", n_jobs=2, random_state=0
 )
 learner.fit(train)
-# In float64: neighbouring pixels are so alike that float32 would leave few right
+# In float64: neighbouring pixels are so similar that float32 would leave few correct
 # digits.
 rival = Ridge(alpha=1.0).fit(np.hstack(train[:BLUE]).astype(np.float64), train[BLUE])
 
 # %%
 # Atoms of three views
 # --------------------
-# The same structure in each channel, with the contrast it has there.
+# They show the same structure in each channel, with the contrast of that channel.
 
 plot_pairs(
     [atoms[:64] for atoms in learner.components_], labels=["red", "green", "blue"]
@@ -66,8 +66,8 @@ plot_pairs(
 # %%
 # Another photograph, without its blue
 # ------------------------------------
-# An absent view is ``None``. Every patch is predicted, and where patches overlap they
-# are averaged.
+# An absent view is ``None``. Every patch is predicted, and overlapping patches are
+# averaged.
 
 picture = data.astronaut()[:256, 80:400]
 views, means = channel_patches(picture)

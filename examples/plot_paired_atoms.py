@@ -3,9 +3,9 @@ Paired atoms of sharp and blurred patches
 =========================================
 
 Two dictionaries are learned from pairs of patches, one sharp and one blurred, so that
-one sparse code explains both. What becomes of an atom when it is blurred? Its partner,
-if they were learned together. Of dictionaries that were learned apart, even the best
-match of an atom fits less well, as a rule. That is the first figure of the paper [1]_.
+one sparse code explains both. What does an atom become when it is blurred? Its partner,
+if they were learned together. In dictionaries learned separately, even the best match
+of an atom usually fits less well. This is the first figure of the paper [1]_.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ from coupledict.plotting import COLOURS, plot_pairs
 # %%
 # Two views of every patch
 # ------------------------
-# The mean of a patch is taken away: what is left is its structure.
+# The mean of a patch is subtracted; its structure remains.
 
 SIDE, N_PATCHES, N_ATOMS = 8, 20_000, 100
 
@@ -36,7 +36,7 @@ views = [patches[..., v] - patches[..., v].mean(axis=1, keepdims=True) for v in 
 # ----------------
 # Atom t of one dictionary is the partner of atom t of the other: the same edge or
 # texture, sharp and blurred. A pair has norm 1 over both views together; the picture
-# shows each atom on a grey scale of its own. The atoms that are used most come first.
+# shows each atom on its own grey scale. The most used atoms come first.
 
 learner = CoupledDictionaryLearning(
     N_ATOMS, n_nonzero_coefs=5, n_jobs=2, random_state=0
@@ -50,12 +50,12 @@ plot_pairs(
 print(f"Five atoms explain {learner.score(views):.1%} of the energy of both views.")
 
 # %%
-# Learned apart
-# -------------
-# The same number of atoms, learned from each view alone. To be fair to them, each sharp
-# atom may also choose the blurred atom that fits best, whatever its number.
+# Learned separately
+# ------------------
+# The same number of atoms is learned from each view alone. For a fair comparison, each
+# sharp atom may also choose the best-fitting blurred atom, whatever its number.
 #
-# What the blur makes of an atom is told by a linear map from sharp to blurred patches.
+# A linear map from sharp to blurred patches blurs the atoms.
 
 apart = [
     DictionaryLearning(N_ATOMS, n_nonzero_coefs=5, n_jobs=2, random_state=0).fit(view)

@@ -2,11 +2,11 @@
 Recognise digits by a few atoms
 ===============================
 
-Which atoms spoke for what? Pictures and labels are two views of a sample that share one
-sparse code. A picture is coded by the picture halves of the atoms alone; their label
-halves, refitted, say which digit it is. By default other parts decide with them, which
-is more often right but rests on more than a few atoms. A ridge classifier on the pixels
-is the rival.
+Which atoms support which decision? Pictures and labels are two views of a sample that
+share one sparse code. A picture is coded over the picture halves of the atoms alone;
+their label halves, refitted, predict the digit. By default other parts take part in the
+decision, which is more often right but depends on more than a few atoms. A ridge
+classifier on the pixels is the rival.
 """
 
 import time
@@ -49,10 +49,10 @@ print(
 )
 
 # %%
-# What a decision rests on
-# ------------------------
+# What a decision depends on
+# --------------------------
 # Test pictures, and the atoms of the first dictionary that explain them, the largest
-# first. The last two were misread: their atoms tell why.
+# first. The last two were misclassified: their atoms show why.
 
 N_SHOWN, N_ATOMS = 5, 4
 
@@ -86,8 +86,8 @@ for row, sample in zip(range(N_SHOWN), shown, strict=True):
         axis.set(xticks=[], yticks=[])
 
 # %%
-# What is taken for what
-# ----------------------
+# Confusion matrix
+# ----------------
 
 counts = confusion_matrix(y_test, model.predict(test))
 figure, axis = plt.subplots(figsize=(5.6, 5.6), layout="constrained")

@@ -2,10 +2,9 @@
 A second view helps to find the atoms of the first
 ==================================================
 
-Signals are made of few atoms of a dictionary that we know. A learner sees the signals
-alone: how many of the true atoms does it find, and how many signals does it need? Does
-it help to see every signal in a second view, although the atoms that are asked for are
-those of the first?
+Signals are made of a few atoms of a known dictionary. A learner sees only the signals:
+how many of the true atoms does it find, and how many signals does it need? Does a
+second view of every signal help to find the atoms of the first?
 """
 
 import matplotlib.pyplot as plt
@@ -18,9 +17,8 @@ from coupledict.datasets import make_coupled_signals, match_atoms, recovery_scor
 # Signals with the truth
 # ----------------------
 # Each signal mixes 3 of 30 atoms, with the same coefficients in both views. A view has
-# 12 features, and noise of 30 % of the signal. An atom counts as found if the cosine
-# between it and a learned one is at least 0.95, whatever the sign; no learned atom
-# counts twice.
+# 12 features, and noise of 30 % of the signal. An atom counts as found if the absolute
+# cosine between it and a learned atom is at least 0.95; no learned atom counts twice.
 
 settings = {"n_components": 30, "n_nonzero_coefs": 3, "random_state": 0}
 shape = {
@@ -48,7 +46,7 @@ for column, count in enumerate(counts):
 # %%
 # How many signals it takes
 # -------------------------
-# The atoms of both views together have twice as many features to be told apart by, and
+# The atoms of both views together have twice as many features to distinguish them, and
 # each code is known better. So the left atoms are found from a fraction of the signals.
 # The bands reach from the worst to the best of three draws.
 
@@ -68,17 +66,15 @@ for colour, (name, shares) in zip(("C0", "C1"), found.items(), strict=True):
 axis.set_xscale("log")
 axis.set_xticks(counts, [f"{count:,}" for count in counts])
 axis.minorticks_off()
-axis.set(
-    xlabel="signals", ylabel="share of the left atoms that were found", ylim=(0, 1.03)
-)
+axis.set(xlabel="signals", ylabel="share of the left atoms found", ylim=(0, 1.03))
 axis.legend(frameon=False, loc="lower right")
 
 # %%
 # The atoms themselves
 # --------------------
-# From 400 signals: for each true atom, one per column, the atom that was learned from
-# both views and that from the left view alone, in the order and with the sign of the
-# true one. All have norm 1 here. Below them is their cosine with the true atom.
+# From 400 signals: for each true atom, one per column, the atom learned from both views
+# and the one from the left view alone, in the order and with the sign of the true one.
+# All have norm 1 here. The cosine with the true atom is below.
 
 signals = make_coupled_signals(400, **shape, random_state=0)
 truth = signals.components["left"]

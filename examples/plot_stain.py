@@ -2,12 +2,11 @@
 Tell stains apart, and change the look of a tissue
 ==================================================
 
-A section of tissue is stained so that its parts can be seen: hematoxylin makes nuclei
-blue, a brown stain marks one protein. How strong the colours are differs from
-laboratory to laboratory. From a picture alone, the colours of its two stains and how
-much of each is at every pixel are learned: a dictionary of two atoms without negative
-entries, and sparse codes without negative entries. Drawn in other colours, the same
-densities have another look.
+Tissue sections are stained to make their parts visible: hematoxylin makes nuclei blue,
+a brown stain marks one protein. The strength of the colours differs between
+laboratories. The colours of the two stains and their density at every pixel are learned
+from the picture alone: a dictionary of two non-negative atoms, and non-negative sparse
+codes. Rendered in other colours, the same densities have another look.
 """
 
 import time
@@ -24,9 +23,9 @@ tissue = data.immunohistochemistry()[10:310, 150:470]
 # Separate the stains
 # -------------------
 # Here the brown stain lies over many blue nuclei: the smaller the penalty, the more
-# pixels may have both stains. The first is hematoxylin: stains are ordered by the blue
-# light that they absorb beside the red. Without the densities of one stain, the picture
-# shows the other alone.
+# pixels may have both stains. The first is hematoxylin: stains are ordered by the ratio
+# of absorbed blue to red light. Without the densities of one stain, the picture shows
+# only the other.
 
 began = time.perf_counter()
 separator = StainSeparator(alpha=0.01).fit(tissue)
@@ -41,9 +40,9 @@ alone = [separator.inverse_transform(densities * keep) for keep in ([1, 0], [0, 
 # %%
 # The same tissue from another laboratory
 # ---------------------------------------
-# Here it is made up: a redder and weaker hematoxylin, a redder and stronger brown, and
-# a yellowish background. Every pixel changes; what is learned from the changed picture
-# alone takes most of it back.
+# Here it is simulated: a redder and weaker hematoxylin, a redder and stronger brown,
+# and a yellowish background. Every pixel changes; stains learned from the changed
+# picture alone undo most of it.
 
 other = np.array([[0.52, 0.78, 0.35], [0.22, 0.65, 0.73]])
 light = np.array([0.97, 0.93, 0.82]) * np.exp(-(densities * [0.7, 1.4]) @ other)

@@ -2,9 +2,9 @@
 More samples than memory
 ========================
 
-Samples that do not fit in memory can stay on disk, be made on the fly, or arrive as a
-stream. A fit that takes long leaves a checkpoint, from which it goes on to the same
-bits. Each of these is one line.
+Samples that do not fit in memory can stay on disk, be generated on the fly, or arrive
+as a stream. A long fit writes checkpoints, from which it resumes with a bit-identical
+result. Each of these is one line.
 """
 
 import tempfile
@@ -38,11 +38,11 @@ held_out = [
 ]
 
 # %%
-# Chunks that are made anew in each pass
-# --------------------------------------
-# A callable returns a fresh iterator over chunks, each a list of views. A chunk lives
-# only while it is worked on. The same would be done with memory-mapped, HDF5 or Zarr
-# arrays: ``fit([sharp_zarr, blurred_zarr])``.
+# Chunks generated in each pass
+# -----------------------------
+# A callable returns a fresh iterator over chunks, each a list of views. A chunk is in
+# memory only while it is processed. Memory-mapped, HDF5 or Zarr arrays work the same
+# way: ``fit([sharp_zarr, blurred_zarr])``.
 
 
 def chunks():
@@ -59,10 +59,10 @@ print(
 )
 
 # %%
-# Stopped, and gone on
-# --------------------
-# Here a callback stops the fit after five iterations, as a power cut would. The rest is
-# done from the checkpoint.
+# Stopped and resumed
+# -------------------
+# Here a callback stops the fit after five iterations, as a power cut would. The fit
+# then resumes from the checkpoint.
 
 with tempfile.TemporaryDirectory() as folder:
     checkpoint = Path(folder) / "fit.safetensors"
@@ -86,7 +86,7 @@ print(
 # A stream that changes
 # ---------------------
 # Batches of 500 patches arrive one after the other: first of brick, then of grass. With
-# ``forgetting`` the dictionaries follow faster, and lose more of what they knew.
+# ``forgetting`` the dictionaries adapt faster, and forget more.
 
 streams = {
     forgetting: OnlineDictionaryLearning(

@@ -2,9 +2,9 @@
 Three views, any of them missing
 ================================
 
-A sample has three views: what a step of a machine draws, how it shakes, and how warm it
-gets, say. Few causes are behind all of them. Which views are needed to know the third?
-Any set of views can be coded and any other predicted from it, with the same
+A sample has three views, such as the current, the vibration and the temperature of a
+machine. A few causes are behind all of them. Which views are needed to predict the
+third? Any set of views can be coded and any other predicted from it, with the same
 dictionaries.
 """
 
@@ -19,8 +19,8 @@ from coupledict import CoupledDictionaryLearning
 # Curves with common causes
 # -------------------------
 # Each of eight causes leaves a trace in each view: a decaying oscillation, a bump, a
-# step. Two or three of them are active in a sample. There is noise in all views, most
-# in the last. Views are given by name.
+# step. Two or three of them are active in a sample. All views are noisy, the last one
+# most. Views are given by name.
 
 rng = np.random.default_rng(0)
 t = np.linspace(0, 1, 60)
@@ -61,9 +61,9 @@ learner = CoupledDictionaryLearning(
 ).fit(train)
 
 # %%
-# What is known of a view from the others
-# ---------------------------------------
-# A view that is absent is left out; the wanted one is not looked at.
+# Predicting a view from the others
+# ---------------------------------
+# An absent view is left out; the predicted view is not used.
 
 sets = [given for size in (1, 2) for given in combinations(names, size)]
 table = np.full((3, len(sets)), np.nan)
@@ -90,14 +90,14 @@ for (row, column), share in np.ndenumerate(table):
 axis.set_xticks(range(len(sets)), [",\n".join(given) for given in sets])
 axis.set_yticks(range(3), names)
 axis.set(xlabel="given", ylabel="predicted")
-figure.colorbar(shown, label="share of the energy\nthat is right")
+figure.colorbar(shown, label="share of the energy\npredicted")
 
 # %%
 # One sample
 # ----------
-# The temperature of one sample from the two others, beside what was measured and the
-# truth without noise. Half of the samples are predicted better than this one, half
-# worse.
+# The temperature of one sample, predicted from the two other views, with the measured
+# curve and the truth without noise. Half of the samples are predicted better than this
+# one, half worse.
 
 found = learner.predict(
     {"current": test["current"], "vibration": test["vibration"]}, view="temperature"
@@ -119,9 +119,9 @@ axes[2].legend(frameon=False)
 # %%
 # The atoms
 # ---------
-# The three dictionaries, side by side: each row is one atom in all views, the six that
-# are used most. An atom has norm 1 over all views together, each weighted by 1 over its
-# energy; all curves of a view are drawn on one scale.
+# The three dictionaries, side by side: each row is one atom in all views, for the six
+# most used atoms. An atom has norm 1 over all views together, each weighted by 1 over
+# its energy; all curves of a view are drawn on one scale.
 
 uses = np.diff(learner.transform(test).tocsc().indptr)
 figure, axes = plt.subplots(

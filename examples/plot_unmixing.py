@@ -2,11 +2,11 @@
 Which materials are in a pixel?
 ===============================
 
-A pixel of a satellite image is metres wide: what it shows is a mixture of grass, soil,
-roof and water. A hyperspectral camera measures a whole spectrum for each pixel, and the
-spectrum of a mixture is the sum of the spectra of its materials, each times its share.
-Neither spectra nor shares are negative. A dictionary of non-negative atoms with
-non-negative codes finds both, from the pixels alone.
+A pixel of a satellite image is metres wide: it shows a mixture of grass, soil, roof and
+water. A hyperspectral camera measures a whole spectrum for each pixel, and the spectrum
+of a mixture is the sum of the spectra of its materials, each times its share. Neither
+spectra nor shares are negative. A dictionary of non-negative atoms with non-negative
+codes finds both, from the pixels alone.
 """
 
 import matplotlib.pyplot as plt
@@ -22,8 +22,8 @@ from coupledict.plotting import COLOURS
 # -------
 # Four materials with smooth spectra, spread over the scene in soft regions. As in
 # nature, no two patches of grass have quite the same spectrum, light and shade scale
-# every pixel, and there is noise. Ten pixels are none of all this: a glint, a car, a
-# fault of the camera.
+# every pixel, and there is noise. Ten pixels are outliers: a glint, a car, a fault of
+# the camera.
 
 SIDE, N_BANDS = 48, 120
 rng = np.random.default_rng(0)
@@ -77,13 +77,13 @@ pixels[odd] = 2 * abs(gaussian_filter(rng.standard_normal((10, N_BANDS)), (0, 10
 pixels += 0.004 * rng.standard_normal(pixels.shape)
 
 # %%
-# A start
-# -------
+# Initial spectra
+# ---------------
 # Many dictionaries explain mixtures, so the start matters. This one looks for pure
-# pixels, whatever their brightness: it takes the pixel that is least like the mean,
-# then the one that is explained least by those taken before, and so on. Pixels are
-# projected on as many axes as there are materials, which takes away most of the noise.
-# Odd pixels attract it: it is a start, and no more.
+# pixels, whatever their brightness: it takes the pixel least like the mean, then the
+# one least explained by those already taken, and so on. Pixels are projected on as many
+# axes as there are materials, which removes most of the noise. Outliers attract it, so
+# it is only a start.
 
 axes = np.linalg.svd(pixels, full_matrices=False)[2][: len(true)]
 units = np.maximum(pixels @ axes.T @ axes, 0)
@@ -99,8 +99,8 @@ while len(start) < len(true):
 # ------------------
 # Pixels are scaled to norm 1, so that dark ones count as much as bright ones. The
 # penalty keeps spectra close to the pixels: among all dictionaries that explain them it
-# prefers those of short codes. It also makes coefficients too small, so these are
-# fitted once more without it, by non-negative least squares: OMP that may use every
+# prefers those with small codes. It also makes coefficients too small, so they are
+# refitted without it by non-negative least squares: non-negative OMP that may use every
 # atom.
 
 scaled = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)
@@ -122,10 +122,10 @@ codes = sparse_encode(
 # %%
 # What was found
 # --------------
-# Atoms have norm 1 and come in any order: true spectra are scaled to norm 1 as well,
-# and each is shown with the atom that is nearest. How bright a material is cannot be
-# told from the pixels, because the light is unknown. It is known here, and turns codes
-# into shares of the area; otherwise shares are those of the light.
+# Atoms have norm 1 and any order: true spectra are scaled to norm 1 as well, and each
+# is shown with the nearest atom. The pixels do not determine the brightness of a
+# material, because the light is unknown. It is known here, and converts codes into
+# shares of the area; otherwise shares are those of the light.
 
 brightness = np.linalg.norm(spectra, axis=1)
 truth = spectra / brightness[:, None]

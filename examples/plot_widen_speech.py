@@ -2,10 +2,10 @@
 Widen narrow-band speech
 ========================
 
-Speech of a telephone has nothing above 4 kHz. Dictionaries of both bands, learned from
-other voices, say what was there. Voices are made up here (vowels and hisses, of a
-different pitch for each), so that nothing has to be downloaded; ``coupledict widen`` is
-for real ones.
+Telephone speech has nothing above 4 kHz. Dictionaries of both bands, learned from other
+voices, predict what was there. Voices are synthetic here (vowels and hisses, with a
+different pitch for each voice), so that nothing has to be downloaded;
+``coupledict widen`` is for real ones.
 """
 
 import base64
@@ -73,7 +73,7 @@ predicted = model.set_params(strength=0.5).extend(narrow)
 # %%
 # Listen
 # ------
-# The first seconds of each. A notebook and the page of this example show players.
+# The first seconds of each voice. A notebook and the page of this example have players.
 
 
 class Players:
@@ -109,9 +109,9 @@ Players(
 # %%
 # What was added
 # --------------
-# The default is weak: what is wrong in it does not disturb listeners to real voices. A
-# strength of 0.5 gives spectra as they are predicted, the closest to the truth. The
-# distance is that of the log spectra above 4 kHz.
+# The default is weak, so that its errors do not disturb listeners to real voices. A
+# strength of 0.5 gives the spectra as predicted, the closest to the truth. The distance
+# is that of the log spectra above 4 kHz.
 
 empty = np.fft.irfft(2 * np.fft.rfft(narrow), truth.size)
 top = spectrogram(truth, RATE, "hann", 512, 384)[2].max()

@@ -18,9 +18,9 @@ from skimage import data
 
 from coupledict.experiments.sources import STATED_RIGHTS
 from coupledict.images import SuperResolution
-from coupledict.images._sr_learning import Settings, learn
-from coupledict.images._sr_pictures import luma
-from coupledict.images._sr_restoring import FILE
+from coupledict.images._sr_pictures import brightness
+from coupledict.images._sr_restoration import FILE
+from coupledict.images._sr_restoration_learning import Settings, learn
 
 MODELS = Path(__file__).parents[1] / "src" / "coupledict" / "images" / "models"
 PHOTOGRAPHS = STATED_RIGHTS  # what is learned from
@@ -55,7 +55,7 @@ def train_scale(scale: int, n_components: int, path: Path) -> None:
 def train_restoration(path: Path) -> None:
     """Train and write what mends noise and compression."""
     began = time.perf_counter()
-    planes = [luma(getattr(data, name)()) for name in PHOTOGRAPHS]
+    planes = [brightness(getattr(data, name)()) for name in PHOTOGRAPHS]
     settings = Settings()
     learn(planes, settings).to_state().write(path)
     tell(path, f"{settings.n_samples:,} patches for each level", began)

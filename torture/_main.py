@@ -1,4 +1,4 @@
-"""The command line that every proof has: how often, from which seed, and the figures as JSON."""
+"""The command line of every proof: number of cases, seed, and the figures as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small model of every kind that has a file, how each is opened and used, and lies with a right checksum."""
+"""A small model of every kind that has a file, how each is opened and used, and forgeries with a valid checksum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from coupledict.classification import CoupledClassifier, SparseRepresentationCla
 from coupledict.files import models
 from coupledict.files.state import plain_parameters
 from coupledict.foundation.progress import Meter
-from coupledict.images import MultiFocusFusion, StainSeparator, SuperResolution, _sr_restoring
+from coupledict.images import MultiFocusFusion, StainSeparator, SuperResolution, _sr_restoration
 from coupledict.learning.checkpoint import read_checkpoint
 from coupledict.matching import CrossModalMatcher
 
@@ -104,22 +104,22 @@ def _use_image(model: SuperResolution) -> Iterable[Any]:
     yield model.set_params(verbose=0).upscale(np.random.default_rng(0).random((12, 11), np.float32))
 
 
-def _restoration() -> _sr_restoring.Restoration:
+def _restoration() -> _sr_restoration.Restoration:
     """Return a small restoration: one level of noise, and two of JPEG."""
     rng = np.random.default_rng(3)
-    window, side = _sr_restoring.GEOMETRY.window, _sr_restoring.GEOMETRY.side
+    window, side = _sr_restoration.GEOMETRY.window, _sr_restoration.GEOMETRY.side
     kinds = []
     for n_levels in (1, 2):
         sizes = (n_levels, 2, 3)
         strengths, edges = np.linspace(2, 5, n_levels), np.full((n_levels, 1), 40.0)
         components, maps = (rng.standard_normal((*sizes, window**2, *more)) / window for more in ((), (side**2,)))
-        kinds.append(_sr_restoring.Levels(*(a.astype(np.float32) for a in (strengths, edges, components, maps))))
-    return _sr_restoring.Restoration(*kinds)
+        kinds.append(_sr_restoration.Levels(*(a.astype(np.float32) for a in (strengths, edges, components, maps))))
+    return _sr_restoration.Restoration(*kinds)
 
 
-def _use_restoration(model: _sr_restoring.Restoration) -> Iterable[Any]:
+def _use_restoration(model: _sr_restoration.Restoration) -> Iterable[Any]:
     plane = np.random.default_rng(0).random((12, 11), np.float32)
-    for kind in _sr_restoring.KINDS:
+    for kind in _sr_restoration.KINDS:
         yield model.restore(plane, kind, 3.0, unit=1 / 255, n_jobs=1, meter=Meter(None, "restoring", plane.size))
 
 
@@ -219,7 +219,7 @@ def make_kinds(folder: Path) -> list[Kind]:
     kinds.append(learned("super-resolution", small, _use_image))
     kinds.append(learned("half precision", small, _use_image, half=True))
     _restoration().to_state().write(folder / "restoration")
-    kinds.append(Kind("restoration", folder / "restoration", _sr_restoring.read, _use_restoration))
+    kinds.append(Kind("restoration", folder / "restoration", _sr_restoration.read, _use_restoration))
     kinds.append(learned("stains", StainSeparator(white=1.0).fit(_tile()), _use_stains))
     widener = BandwidthExtension(
         8, n_nonzero_coefs=2, n_features=6, n_details=4, n_dictionaries=1, max_samples=400, random_state=0

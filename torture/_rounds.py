@@ -1,4 +1,4 @@
-"""Hypothesis for as many cases as are asked for, in rounds that keep its memory small."""
+"""Hypothesis for any number of cases, in rounds that keep its memory small."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Hostile clients of ``coupledict serve``, and kills: the page answers, nothing grows or is left, stderr is empty.
+"""Hostile clients of ``coupledict serve``, and kills: the page answers, nothing leaks, stderr is empty.
 
-A real server meets clients that send nothing, half a head, single bytes, rubbish, forms that are cut, changed or too
-large, wrong tokens, and that leave in the midst of an answer. Some stay, until the server leaves them. Now and then the
-page is asked for, and must come. Memory, threads and open files have bounds. Then servers are ended at random moments,
-in the midst of an upload, by signals that can be caught, after which nothing may be left, and by SIGKILL, after which
-the next start removes what is left.
+A real server meets clients that send nothing, half a header, single bytes, garbage, wrong tokens, or forms that are
+truncated, changed or too large, and clients that disconnect during a response. Some stay until the server drops them.
+Now and then the page is requested, and must be served. Memory, threads and open files are bounded. Then servers are
+ended at random moments during an upload: by signals that can be caught, after which nothing may be left behind, and by
+SIGKILL, after which the next start removes the leftovers.
 """
 
 from __future__ import annotations

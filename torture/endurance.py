@@ -1,9 +1,9 @@
 """Thousands of fits and codings in one process: memory stays flat, and no thread, file or object is left behind.
 
 Every round fits one learner (coupled, single, from batches, from chunks, with a checkpoint, saved and loaded again) and
-codes fifty times; now and then a task runs. Memory is what the process holds after a collection: its resident set, with
-free pages given back to the system by ``malloc_trim``, so that what is measured is what is kept and not what the
-allocator has in reserve. The mean over the last tenth of the rounds must be within 5 % of that over the first tenth.
+codes fifty times; now and then a task runs. Memory is the resident set after garbage collection and ``malloc_trim``,
+which returns free pages to the system, so that the allocator's reserve does not count. The mean over the last tenth of
+the rounds must be within 5 % of that over the first tenth.
 """
 
 from __future__ import annotations

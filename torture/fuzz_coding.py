@@ -1,6 +1,6 @@
 """Codes of awkward problems: finite, sorted, no atom twice, never worse than no code at all.
 
-Hypothesis draws shapes, number types, layouts, scales from denormal to the largest number, dictionaries with duplicate,
+Hypothesis draws shapes, dtypes, layouts, scales from denormal to the largest number, dictionaries with duplicate,
 nearly duplicate, zero and huge atoms, samples that are zero, constant or nearly atoms, missing entries and views,
 weights, limits, tolerances and penalties, for all coders and instruction sets. fuzz_coherent.py has the oracles.
 """
@@ -23,11 +23,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coupledict import build_info, sparse_encode
 from coupledict.coding import passes
-from coupledict.coding.making import make_coder
+from coupledict.coding.coders import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
 from coupledict.kernels.instruction_sets import VARIABLE
+from coupledict.parallel.jobs import Threads
 
 # How much larger than the sample an error may be, by rounding alone: a few times the loss that the guard against
 # dependent atoms lets through.
@@ -140,8 +141,8 @@ def encode(problem: Problem, n_jobs: int) -> list[Any]:
         rule = CodingRule.checked(problem.options["n_nonzero_coefs"], coupling="support", **given)
         dtype = np.result_type(np.float32, *problem.Xs, *problem.Ds)
         weights = np.array(problem.options["view_weights"] or [1.0] * len(problem.Xs))
-        coder = make_coder(Recipe(problem.Ds, weights, dtype, rule, len(problem.Xs[0])), n_jobs)
-        coded = passes.encode(coder, Samples(problem.Xs, dtype), n_jobs)
+        coder = make_coder(Recipe(problem.Ds, weights, dtype, rule, len(problem.Xs[0])), Threads(n_jobs))
+        coded = passes.encode(coder, Samples(problem.Xs, dtype), Threads(n_jobs))
         coder.count_shortfall(coded).warn(rule.tol)
         return coded.as_csr(coder.n_atoms)
     finally:

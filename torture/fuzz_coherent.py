@@ -1,15 +1,16 @@
 """Coherent dictionaries: codes of all coders are as good as those of slow oracles in float64.
 
-Low-rank, smooth and nearly duplicate atoms, and spectra that fall by up to five powers of ten; OMP, OLS and the lasso,
-with coefficients of both signs or of one; one view or several, with weights; one code for all views or one support;
-missing entries and views; limits, tolerances and penalties; both number types, all instruction sets, with the Gram
-matrix, rows of it, or none of it. The oracles work in float64, sample by sample, and never begin from the answer.
+The cases cover low-rank, smooth and nearly duplicate atoms, and spectra that fall by up to five powers of ten; OMP, OLS
+and the lasso, with coefficients of both signs or of one; one view or several, with weights; one code for all views or
+one support; missing entries and views; limits, tolerances and penalties; both dtypes, all instruction sets, with the
+Gram matrix, some of its rows, or without it. The oracles work in float64, sample by sample, and never start from the
+answer.
 
-What is judged, and how, was settled after first runs had found violations. Pursuits are judged where the condition
-number of the dictionary, of the atoms of the code and of those of the oracle is below 1e5; float32 may leave a
-thousandth of the sample, or 1e-7 times that number. A code worse than the oracle's is excused if its choices are sound
-by themselves (a near-tie); such samples are counted. Where an atom leaves the oracle's non-negative code, the code is
-held against non-negative least squares. Samples with atoms of which next to nothing is known are not judged.
+The rules of judgement were set after first runs had found violations. Pursuits are judged where the condition number of
+the dictionary, of the atoms of the code and of those of the oracle is below 1e5; float32 may leave a thousandth of the
+sample, or 1e-7 times that number. A code worse than the oracle's is excused if its choices are sound by themselves (a
+near-tie); such samples are counted. Where an atom is dropped from the oracle's non-negative code, the code is compared
+with non-negative least squares. Samples with atoms whose entries are almost all unknown are not judged.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import coupledict
 from coupledict import sparse_encode
 from coupledict.coding import passes
-from coupledict.coding.making import make_coder
+from coupledict.coding.coders import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
 from coupledict.foundation.block_sizes import SIZES
 from coupledict.kernels.instruction_sets import VARIABLE
+from coupledict.parallel.jobs import Threads
 from support import compare
 from support.batch_twins import Group, pursue, stack
 from support.coherent import FAMILIES, SIGNALS, make_atoms, make_signals
@@ -167,8 +169,8 @@ def code(problem: Problem) -> tuple[list[Any], bool]:
             samples = Samples(Xs, np.dtype(problem.dtype), missing=problem.incomplete)
             weights = np.asarray(problem.weights, float)
             recipe = Recipe(Ds, weights, samples.dtype, rule, len(samples), samples.missing, gram=gram)
-            coder = make_coder(recipe, problem.n_jobs)
-            coded = passes.encode(coder, samples, problem.n_jobs)
+            coder = make_coder(recipe, Threads(problem.n_jobs))
+            coded = passes.encode(coder, samples, Threads(problem.n_jobs))
             coder.count_shortfall(coded).warn(rule.tol)
             codes = coded.as_csr(coder.n_atoms)
         else:

@@ -1,9 +1,8 @@
-"""Pictures that break image code: stacks that are fused, holes that are filled, stains that are separated.
+"""Pictures that break image code: fused stacks, filled holes, separated stains.
 
-Pictures are constant, noisy, striped, or of nothing but extremes; of few pixels; grey, in colour, with alpha; of 8 and
-16 bits and of floats on any scale. What comes out is finite, of the right shape and number type, within the range that
-is promised, and the same for any number of threads; known answers are met, and what cannot be done is refused in one
-sentence.
+Pictures are constant, noisy, striped, or extreme; tiny; grey, in colour, with alpha; of 8 and 16 bits and of floats on
+any scale. Results are finite, of the right shape and dtype, within the documented range, and the same for any number of
+threads; known answers are reproduced, and impossible requests raise an error of one sentence.
 """
 
 from __future__ import annotations

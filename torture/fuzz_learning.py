@@ -2,7 +2,7 @@
 
 The samples come from the same factory as in fuzz_coding.py, some with missing entries and views; hypothesis draws the
 learner's settings with them. No error of a learner is larger than its samples, nothing is negative where it must not
-be, and what fills in missing entries leaves the known ones as they are.
+be, and imputation leaves known entries unchanged.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Ctrl-C at random moments: heard within a second, and nothing is broken afterwards.
+"""Ctrl-C at random moments: it takes effect within a second, and nothing is broken afterwards.
 
 A second process runs fits, codings, predictions, file writers and the tasks, one after the other; this one sends it
 SIGINT at a random moment of each. Afterwards the estimator must be unfitted or hold exactly the model of its last
-complete iteration, files must be whole or absent, threads must have ended, the limits of BLAS and the processors that
-may be used must be what they were, and the same work done again must give the right bits.
+complete iteration, files must be complete or absent, threads must have ended, the limits of BLAS and the processor
+affinity must be restored, and the same work repeated must give the same bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Commands that are killed while they work and write: every output is complete, as it was before, or absent.
+"""Commands that are killed while they work and write: every output is complete, unchanged, or absent.
 
-`fuse`, `fill` and `stain` are killed with SIGKILL, half of the time at any moment and half of the time while a file is
-being written, sometimes over older files. What a kill leaves behind has a name that says so, and does not hinder the
-next run.
+`fuse`, `fill` and `stain` are killed with SIGKILL, half of the time at a random moment and half of the time while a
+file is being written, sometimes over older files. Leftovers have a recognisable name and do not hinder the next run.
 """
 
 from __future__ import annotations

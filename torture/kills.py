@@ -1,8 +1,8 @@
-"""Fits that are killed at random moments, again and again, and taken up from their checkpoints to the same bits.
+"""Fits that are killed at random moments, again and again, and resumed from their checkpoints to the same bits.
 
-Every kill is a SIGKILL, which nothing can catch: half of them at any time, half while a checkpoint is being written.
-After each the checkpoint must be whole, hold every iteration that the fit has reported, and lead to the dictionaries of
-a fit that was never stopped. Between kills, fits meet a disk that has no room left.
+Every kill is a SIGKILL, which nothing can catch: half of them at a random moment, half while a checkpoint is being
+written. After each kill the checkpoint must be complete, hold every iteration that the fit has reported, and lead to
+the dictionaries of an uninterrupted fit. Between kills, fits meet a full disk.
 """
 
 from __future__ import annotations

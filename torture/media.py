@@ -1,8 +1,8 @@
-"""Damaged images and sounds of all formats: each is read as a picture or a sound, or refused in one sentence.
+"""Damaged images and sounds of all formats: each is read as a picture or a sound, or refused with one sentence.
 
-The limits on pixels and samples are set low, so that what a damaged header claims can be seen in the memory of the
-process. Some headers are damaged on purpose where decoders trust them: sizes in PNG with a right checksum, numbers in
-TIFF directories, lengths of chunks in WAV.
+The limits on pixels and samples are set low, so that the claims of a damaged header show in the memory of the process.
+Some headers are damaged on purpose where decoders trust them: sizes in PNG with a valid checksum, numbers in TIFF
+directories, lengths of chunks in WAV.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Damaged and lying model files of every kind: each is refused in one sentence, or is a model that works.
+"""Damaged and forged model files of every kind: each is refused with one sentence, or is a model that works.
 
-Bytes are cut, flipped, moved and inserted; headers and metadata are changed to absurd values; and most lies come with a
-right checksum, since a stranger can compute one as well as we can. A file may be opened only if nothing it says has
-changed, or, with a forged checksum, if what it says can be worked with.
+Bytes are removed, flipped, moved and inserted; headers and metadata are changed to absurd values; and most forgeries
+have a valid checksum, since anyone can compute one. A file may be opened only if its contents have not changed, or,
+with a forged checksum, if its contents are usable.
 """
 
 from __future__ import annotations

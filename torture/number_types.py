@@ -1,4 +1,4 @@
-"""How far codes and dictionaries depend on number types and instruction sets, and that they depend on nothing else.
+"""How far codes and dictionaries depend on dtypes and instruction sets, and that they depend on nothing else.
 
 Patches of random smooth pictures are coded over a cosine dictionary and over a random one, by both pursuits. Codes are
 compared where the same atoms were chosen; where two atoms are equally good, rounding decides between them.

@@ -1,7 +1,7 @@
 """Threads and processes of every kind at once: the bits of a serial run, no deadlock, no more threads than n_jobs.
 
 Every round draws new sizes and seeds and runs the same small jobs (fits, batches, codes, predictions) in threads, in
-forked, spawned and fork-server processes, in process pools, in joblib's backends and in the workers of Dask, also while
+forked, spawned and fork-server processes, in process pools, in joblib's backends and in Dask workers, even while
 another thread of the parent is inside a fit. A round that does not end prints the stacks of all its threads and fails.
 """
 

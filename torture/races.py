@@ -1,6 +1,6 @@
-"""Kernels in many threads at once, for ThreadSanitizer to watch: `make sanitize-thread` runs this.
+"""Kernels in many threads at once, under ThreadSanitizer: `make sanitize-thread` runs this.
 
-With ``--break`` two threads share what each must have for itself, to see that the watcher is awake.
+With ``--break`` two threads share memory that each must own, to verify that races are detected.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 import coupledict
 from coupledict import sparse_encode
 from coupledict.coding.coder import Scratch
-from coupledict.coding.making import make_coder
+from coupledict.coding.coders import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.kernels import _native
 from coupledict.parallel.cancel import CancelToken
+from coupledict.parallel.jobs import Threads
 
 
 def code_and_learn(rng: Any, n_jobs: int) -> None:
@@ -52,7 +53,7 @@ def at_once(*functions: Any) -> None:
 def share_what_is_not_shared(rng: Any) -> None:
     """Let two threads write to the same scratch."""
     X, D = rng.standard_normal((4000, 16)), rng.standard_normal((64, 16))
-    coder = make_coder(Recipe([D], np.ones(1), np.dtype(np.float64), CodingRule(4), 4000), 1)
+    coder = make_coder(Recipe([D], np.ones(1), np.dtype(np.float64), CodingRule(4), 4000), Threads())
     workspace, energy, status = _native.Workspace(), np.empty(4000), np.empty(4000, np.uint8)
     at_once(*[lambda: coder.encode_rows([X], Scratch(workspace, CancelToken(), energy, status))] * 2)
 

@@ -1,8 +1,8 @@
 """Atheris on the model reader: inputs that follow the branches of the code, half of them with a forged checksum.
 
-Mutations at random rarely get past a checksum. Here libFuzzer keeps the inputs that reach new lines of the reader and
-changes these further; the mutator knows what a model file is made of, changes its metadata or its header as text, and
-makes the checksum right again.
+Random mutations rarely pass a checksum. Here libFuzzer keeps the inputs that reach new lines of the reader and changes
+these further; the mutator knows the structure of a model file, changes its metadata or its header as text, and corrects
+the checksum.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All proofs one after the other, within a quarter of an hour: python torture/run.py, or `make torture`.
 
-Each proof is a process of its own, so that a crash is seen and memory can be measured. Proofs that look at clocks run
-alone, the others side by side. The figures go to output/torture/report.json; the exit code is 1 if any proof failed.
+Each proof is a separate process, so that a crash is detected and memory can be measured. Proofs that measure time run
+alone, the others in parallel. The figures go to output/torture/report.json; the exit code is 1 if any proof failed.
 """
 
 from __future__ import annotations

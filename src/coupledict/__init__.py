@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .files.models import ModelFileError
     from .foundation.progress import LearningProgress, Progress, StoppedByCallback
     from .foundation.version import __version__
+    from .foundation.warning import InterruptedFitWarning
     from .kernels.instruction_sets import build_info
     from .learning.start import dct_dictionary
     from .loading import load
@@ -34,6 +35,7 @@ __all__ = [
     "ModelFileError",
     "Progress",
     "LearningProgress",
+    "InterruptedFitWarning",
     "StoppedByCallback",
     "build_info",
     "__version__",
@@ -56,6 +58,7 @@ _PLACES = {
     "ModelFileError": "files.models",
     "Progress": "foundation.progress",
     "LearningProgress": "foundation.progress",
+    "InterruptedFitWarning": "foundation.warning",
     "StoppedByCallback": "foundation.progress",
     "build_info": "kernels.instruction_sets",
     "__version__": "foundation.version",

@@ -59,7 +59,7 @@ def plot_atoms(
     Each atom has its own grey scale, symmetric about 0: mid-grey is 0, and its largest absolute value is black or
     white. Colour atoms are scaled in the same way, all channels together. The picture does not show the norms of the
     atoms, with one exception: an atom whose norm is below a twentieth of the root mean square norm of the dictionary is
-    drawn as much paler as it is below. Learners give atoms of joint norm 1 unless told otherwise (``normalize``); such
+    drawn paler in proportion. Learners give atoms of joint norm 1 unless `normalize` says otherwise; such
     an atom may nearly vanish in a view, and what is left of it there is mostly noise.
 
     Parameters

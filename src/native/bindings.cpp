@@ -9,13 +9,11 @@
 #endif
 
 #include <algorithm>
-#include <memory>
-#include <new>
 #include <stdexcept>
 #include <utility>
 
-#include "compiler.h"
 #include "dispatch.h"
+#include "plan.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -23,40 +21,8 @@ using namespace nb::literals;
 namespace coupledict {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
-struct Free {
-    void operator()(void *p) const { ::operator delete(p, kAlignment); }
-};
-template <class T>
-using Buffer = std::unique_ptr<T[], Free>;
-
-template <class T>
-Buffer<T> aligned_buffer(index_t count) {
-    return Buffer<T>(static_cast<T *>(::operator new(static_cast<std::size_t>(count) * sizeof(T), kAlignment)));
-}
-
-// No object here has a lock, for none needs a GIL either: a workspace belongs to one call at a time (it is written
-// while the GIL is released), and a plan is complete before a second thread gets it, and only read from then on. There
-// is no state besides.
-
-// Scratch memory of one thread, kept between chunks.
-class Workspace {
-  public:
-    void *reserve(index_t bytes) {
-        if (bytes > size_) {
-            buffer_.reset();
-            size_ = 0;
-            buffer_ = aligned_buffer<char>(bytes);
-            size_ = bytes;
-        }
-        return buffer_.get();
-    }
-
-  private:
-    Buffer<char> buffer_;
-    index_t size_ = 0;
-};
+// No object here has a lock, for none needs a GIL either: a workspace belongs to one call at a time, a plan is only
+// read once it is complete, and there is no state besides.
 
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
@@ -88,157 +54,119 @@ const Kernels<T> &kernels_of(const std::string &level) {
 // The rows of some views, as the kernels take them.
 template <class T>
 struct ViewRows {
-    std::vector<View<T>> laid;
+    std::vector<View<T>> views;
     index_t n = -1, n_features = 0;
 
-    ViewRows(const nb::list &views, const std::vector<double> &scales) {
-        expect(views.size() == scales.size() && views.size() > 0, "expected one scale for each view");
-        for (std::size_t v = 0; v < views.size(); ++v) {
-            const auto view = nb::cast<Matrix<T>>(views[v], false);
-            laid.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
-                            static_cast<T>(scales[v])});
+    ViewRows(const nb::list &arrays, const std::vector<double> &scales) {
+        expect(arrays.size() == scales.size() && arrays.size() > 0, "expected one scale for each view");
+        for (std::size_t v = 0; v < arrays.size(); ++v) {
+            const auto view = nb::cast<Matrix<T>>(arrays[v], false);
+            views.push_back({view.data(), view.stride(0), view.stride(1), static_cast<index_t>(view.shape(1)),
+                             static_cast<T>(scales[v])});
             expect(n < 0 || n == static_cast<index_t>(view.shape(0)), "views differ in samples");
             n = static_cast<index_t>(view.shape(0));
-            n_features += laid.back().n_features;
+            n_features += views.back().n_features;
         }
     }
 };
 
-// A dictionary ready for coding: atoms packed for one instruction set, and their Gram matrix if wanted.
+// How to code, in the words of Python.
+struct CodingSettings {
+    Settings settings = {};
+    index_t room;
+
+    CodingSettings(index_t n_nonzero, index_t first_room, double tol, const std::string &pursuit, double alpha,
+                   bool positive, const std::string &method)
+        : room(first_room) {
+        expect(pursuit == "omp" || pursuit == "ols" || pursuit == "lasso", "pursuit must be 'omp', 'ols' or 'lasso'");
+        expect(method == "gram" || method == "gram_free" || method == "careful",
+               "method must be 'gram', 'gram_free' or 'careful'");
+        expect(room >= 1 && room <= n_nonzero, "room out of range");
+        settings.n_nonzero = n_nonzero;
+        settings.tol = tol;
+        settings.alpha = alpha;
+        settings.pursuit = pursuit == "omp" ? kOmp : pursuit == "ols" ? kOls : kLasso;
+        settings.method = method == "gram" ? kGram : method == "gram_free" ? kGramFree : kCareful;
+        settings.positive = positive;
+    }
+};
+
+// Packs dictionaries that come as a list of pairs: atoms of unit norm, and their norms before.
 template <class T>
-class Plan {
-    using Rows = ViewRows<T>;
+PackedDictionaries<T> pack_dictionaries(const nb::list &pairs, const std::string &level, bool masked) {
+    PackedDictionaries<T> packed(kernels_of<T>(level), masked);
+    for (const nb::handle pair : pairs) {
+        const auto atoms = nb::cast<Table<const T>>(pair[0], false);
+        const auto norms = nb::cast<Out<const double>>(pair[1], false);
+        const auto n_atoms = static_cast<index_t>(atoms.shape(0)), n_features = static_cast<index_t>(atoms.shape(1));
+        expect(n_atoms > 0 && n_features > 0, "atoms must not be empty");
+        expect(static_cast<index_t>(norms.shape(0)) == n_atoms, "norms and atoms differ in length");
+        expect(packed.size() == 0 || packed[0].n_atoms == n_atoms, "dictionaries differ in atoms");
+        packed.add(n_atoms, n_features, atoms.data(), norms.data());
+    }
+    expect(packed.size() == 1 || (packed.size() > 1 && !masked), "expected one dictionary for masked signals");
+    return packed;
+}
 
-  public:
-    Plan(const nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> &atoms,
-         const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> &norms, const std::string &level)
-        : kernels_(kernels_of<T>(level)) {
-        d_.n_atoms = static_cast<index_t>(atoms.shape(0));
-        d_.n_features = static_cast<index_t>(atoms.shape(1));
-        expect(d_.n_atoms > 0 && d_.n_features > 0, "atoms must not be empty");
-        expect(static_cast<index_t>(norms.shape(0)) == d_.n_atoms, "norms and atoms differ in length");
-        d_.stride = (d_.n_atoms + kernels_.panel_width - 1) / kernels_.panel_width * kernels_.panel_width;
-        panels_ = aligned_buffer<T>(d_.stride * d_.n_features);
-        kernels_.pack(d_.n_atoms, d_.n_features, atoms.data(), panels_.get());
-        norms_ = aligned_buffer<double>(d_.n_atoms);
-        std::copy_n(norms.data(), d_.n_atoms, norms_.get());
-        d_.panels = panels_.get();
-        d_.norms = norms_.get();
-        d_.gram = nullptr;
-        d_.squares = nullptr;
-        d_.rows = nullptr;
-        d_.ordinary_norms = std::all_of(norms_.get(), norms_.get() + d_.n_atoms,
-                                        [](double x) { return x == 0 || (x > 1e-30 && x < 1e30); });
-    }
+template <class T>
+void make_plan(Plan<T> *plan, const nb::list &dictionaries, std::vector<double> scales, const std::string &level,
+               bool masked, const nb::callable &make_precise) {
+    PackedDictionaries<T> packed = pack_dictionaries<T>(dictionaries, level, masked);
+    expect(scales.size() > 0 && (packed.size() == 1 || packed.size() == scales.size()),
+           "expected one scale for each view");
+    new (plan) Plan<T>(std::move(packed), std::move(scales), [make_precise, level, masked] {
+        nb::gil_scoped_acquire acquired;
+        return pack_dictionaries<double>(nb::cast<nb::list>(make_precise()), level, masked);
+    });
+}
 
-    // Makes room for the Gram matrix; fill_gram must write all of its rows, several threads different ones, before the
-    // next encode.
-    void allocate_gram() {
-        gram_ = aligned_buffer<T>(d_.n_atoms * d_.stride);
-        d_.gram = gram_.get();
+template <class T>
+void fill_gram(Plan<T> &plan, index_t dictionary, index_t start, index_t stop, Workspace &workspace) {
+    const PackedDictionaries<T> &packed = plan.dictionaries();
+    expect(dictionary >= 0 && dictionary < static_cast<index_t>(packed.size()), "no such dictionary");
+    const Dictionary<T> &d = packed[static_cast<std::size_t>(dictionary)];
+    expect(d.gram && 0 <= start && start <= stop && stop <= d.n_atoms, "rows out of range");
+    nb::gil_scoped_release released;
+    packed.fill_gram(static_cast<std::size_t>(dictionary), start, stop, workspace);
+}
+
+// Hands an array over to Python.
+template <class T>
+nb::object as_array(Buffer<T> buffer, index_t size) {
+    T *data = buffer.get();
+    nb::capsule owner(data, [](void *p) noexcept { Free()(p); });
+    buffer.release();
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {static_cast<std::size_t>(size)}, owner));
+}
+
+// Returns counts, indices, and a list of values for each dictionary.
+template <class T>
+nb::tuple encode(const Plan<T> &plan, const nb::list &views, const CodingSettings &how, Workspace &workspace,
+                 const Out<const int> &stop, const Out<double> &energy, const Out<std::uint8_t> &status) {
+    const PackedDictionaries<T> &packed = plan.dictionaries();
+    const ViewRows<T> rows(views, plan.scales());
+    const Settings &settings = how.settings;
+    for (std::size_t i = 0; i < packed.size(); ++i) {
+        const index_t n_features = packed[i].n_features, most = std::min(packed[i].n_atoms, n_features);
+        expect(n_features == (packed.size() == 1 ? rows.n_features : rows.views[i].n_features),
+               "views and dictionary differ in features");
+        expect(settings.n_nonzero <= most && (settings.pursuit != kLasso || settings.n_nonzero == most),
+               "n_nonzero out of range");
     }
-    // Prepares for signals with missing entries.
-    void prepare_masks(const Table<const T> &atoms) {
-        expect(
-            static_cast<index_t>(atoms.shape(0)) == d_.n_atoms && static_cast<index_t>(atoms.shape(1)) == d_.n_features,
-            "atoms do not fit the plan");
-        rows_ = aligned_buffer<T>(d_.n_atoms * d_.n_features);
-        std::copy_n(atoms.data(), d_.n_atoms * d_.n_features, rows_.get());
-        d_.rows = rows_.get();
-        squares_ = aligned_buffer<T>(d_.stride * d_.n_features);
-        std::transform(panels_.get(), panels_.get() + d_.stride * d_.n_features, squares_.get(),
-                       [](T x) { return x * x; });
-        d_.squares = squares_.get();
-    }
-    void fill_gram(index_t start, index_t stop, Workspace &workspace) {
-        expect(gram_ && 0 <= start && start <= stop && stop <= d_.n_atoms, "rows out of range");
-        void *scratch = workspace.reserve(kernels_.gram_scratch(d_));
+    expect(packed.size() == 1 || settings.pursuit == kOmp, "views that share their atoms alone are coded by 'omp'");
+    expect(stop.size() == 1, "stop must hold one number");
+    expect(static_cast<index_t>(energy.size()) >= rows.n && static_cast<index_t>(status.size()) >= rows.n,
+           "an output is too short");
+    const Chunk<T> chunk = {rows.n, rows.views, stop.data(), energy.data(), status.data()};
+    ChunkCodes<T> codes = [&] {
         nb::gil_scoped_release released;
-        kernels_.gram_rows(d_, start, stop, scratch, gram_.get() + start * d_.stride);
-    }
-
-    index_t encode(const nb::list &views, const std::vector<double> &scales, index_t n_nonzero, double tol,
-                   const std::string &pursuit, double alpha, bool positive, bool gram_free, bool careful, bool narrow,
-                   bool masked, Workspace &workspace, const Out<const int> &stop, const Out<std::int32_t> &counts,
-                   const Out<std::int32_t> &indices, const Out<T> &values, const Out<double> &energy,
-                   const Out<std::uint8_t> &status) const {
-        const Rows rows(views, scales);
-        const index_t n = rows.n;
-        expect(rows.n_features == d_.n_features, "views and dictionary differ in features");
-        expect(n_nonzero >= 1 && n_nonzero <= std::min(d_.n_atoms, d_.n_features), "n_nonzero out of range");
-        expect(stop.size() == 1, "stop must hold one number");
-        const auto holds = [](const auto &array, index_t size) { return static_cast<index_t>(array.size()) >= size; };
-        expect(holds(counts, n) && holds(energy, n) && holds(status, n) && holds(indices, n * n_nonzero) &&
-                   holds(values, n * n_nonzero),
-               "an output is too short");
-        expect_double(careful);
-        expect(!masked || squares_, "prepare_masks must come before masked signals");
-        const Limits limits = {n_nonzero, tol,    alpha,   find_pursuit(pursuit), find_method(gram_free, careful),
-                               narrow,    masked, positive};
-        const Codes<T> codes = {counts.data(), indices.data(), values.data(), energy.data(), status.data()};
-        void *scratch = workspace.reserve(kernels_.encode_scratch(d_, limits));
-        nb::gil_scoped_release released;
-        return kernels_.encode(d_, limits, n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), stop.data(),
-                               scratch, codes);
-    }
-
-    // Views that share atoms but not coefficients; `plans` holds one plan per view.
-    static index_t encode_support(const std::vector<const Plan *> &plans, const nb::list &views,
-                                  const std::vector<double> &scales, index_t n_nonzero, double tol, bool positive,
-                                  bool careful, bool narrow, Workspace &workspace, const Out<const int> &stop,
-                                  const Out<std::int32_t> &counts, const Out<std::int32_t> &indices,
-                                  const std::vector<Out<T>> &values, const Out<double> &energy,
-                                  const Out<std::uint8_t> &status) {
-        const Rows rows(views, scales);
-        expect(plans.size() == views.size() && values.size() == views.size(),
-               "expected one plan and one output for each view");
-        std::vector<Dictionary<T>> dictionaries;
-        std::vector<T *> outputs;
-        for (std::size_t v = 0; v < plans.size(); ++v) {
-            dictionaries.push_back(plans[v]->d_);
-            expect(rows.laid[v].n_features == dictionaries[v].n_features, "views and dictionary differ in features");
-            expect(dictionaries[v].n_atoms == dictionaries[0].n_atoms, "plans differ in atoms");
-            expect(n_nonzero >= 1 && n_nonzero <= std::min(dictionaries[v].n_atoms, dictionaries[v].n_features),
-                   "n_nonzero out of range");
-            expect(static_cast<index_t>(values[v].size()) >= rows.n * n_nonzero, "an output is too short");
-            outputs.push_back(values[v].data());
-        }
-        const auto holds = [](const auto &array, index_t size) { return static_cast<index_t>(array.size()) >= size; };
-        expect(stop.size() == 1 && holds(counts, rows.n) && holds(energy, rows.n) && holds(status, rows.n) &&
-                   holds(indices, rows.n * n_nonzero),
-               "an output is too short");
-        expect_double(careful);
-        const Limits limits = {n_nonzero, tol, 0, kOmp, find_method(false, careful), narrow, false, positive};
-        const Codes<T> codes = {counts.data(), indices.data(), nullptr, energy.data(), status.data()};
-        const Kernels<T> &kernels = plans[0]->kernels_;
-        const index_t n_views = static_cast<index_t>(plans.size());
-        void *scratch = workspace.reserve(kernels.encode_support_scratch(n_views, dictionaries.data(), limits));
-        nb::gil_scoped_release released;
-        return kernels.encode_support(n_views, dictionaries.data(), limits, rows.n, rows.laid.data(), stop.data(),
-                                      scratch, codes, outputs.data());
-    }
-
-    index_t n_atoms() const { return d_.n_atoms; }
-    index_t n_features() const { return d_.n_features; }
-    bool has_gram() const { return d_.gram != nullptr; }
-
-  private:
-    static Pursuit find_pursuit(const std::string &name) {
-        expect(name == "omp" || name == "ols" || name == "lasso", "pursuit must be 'omp', 'ols' or 'lasso'");
-        return name == "omp" ? kOmp : name == "ols" ? kOls : kLasso;
-    }
-    static Method find_method(bool gram_free, bool careful) {
-        return careful ? kCareful : gram_free ? kGramFree : kGram;
-    }
-    static void expect_double(bool careful) {
-        expect(!careful || sizeof(T) == 8, "the careful method is for float64 only");
-    }
-
-    const Kernels<T> &kernels_;
-    Dictionary<T> d_;
-    Buffer<T> panels_, gram_, squares_, rows_;
-    Buffer<double> norms_;
-};
+        return plan.encode(chunk, settings, how.room, workspace);
+    }();
+    nb::list values;
+    for (Buffer<T> &own : codes.values) values.append(as_array(std::move(own), codes.n_nonzeros));
+    return nb::make_tuple(as_array(std::move(codes.counts), rows.n),
+                          as_array(std::move(codes.indices), codes.n_nonzeros), values);
+}
 
 // The layout of atoms and views in joint rows; the caller keeps its arrays alive.
 struct LayoutArgument {
@@ -284,7 +212,7 @@ void accumulate(const nb::list &views, const Out<const std::int32_t> &counts, co
     expect_codes(rows.n, counts, indices, values.size(), n_atoms);
     T *x = static_cast<T *>(workspace.reserve(rows.n_features * static_cast<index_t>(sizeof(T))));
     nb::gil_scoped_release released;
-    kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.laid.size()), rows.laid.data(), counts.data(),
+    kernels_of<T>(level).accumulate(rows.n, static_cast<index_t>(rows.views.size()), rows.views.data(), counts.data(),
                                     indices.data(), values.data(), n_atoms, rows.n_features, x, a.data(), b.data(),
                                     uses.data());
 }
@@ -398,24 +326,13 @@ void bind_gather(nb::module_ &m) {
 template <class T>
 void bind_plan(nb::module_ &m, const char *name) {
     nb::class_<Plan<T>>(m, name)
-        .def(nb::init<const nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu> &,
-                      const nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu> &,
-                      const std::string &>(),
-             nb::arg("atoms").noconvert(), nb::arg("norms").noconvert(), "level"_a)
-        .def("allocate_gram", &Plan<T>::allocate_gram)
-        .def("prepare_masks", &Plan<T>::prepare_masks, nb::arg("atoms").noconvert())
-        .def("fill_gram", &Plan<T>::fill_gram, "start"_a, "stop"_a, "workspace"_a)
-        .def("encode", &Plan<T>::encode, "views"_a, "scales"_a, nb::kw_only(), "n_nonzero"_a, "tol"_a, "pursuit"_a,
-             "alpha"_a, "positive"_a, "gram_free"_a, "careful"_a, "narrow"_a, "masked"_a, "workspace"_a,
-             nb::arg("stop").noconvert(), nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
-             nb::arg("values").noconvert(), nb::arg("energy").noconvert(), nb::arg("status").noconvert())
-        .def_static("encode_support", &Plan<T>::encode_support, "plans"_a, "views"_a, "scales"_a, nb::kw_only(),
-                    "n_nonzero"_a, "tol"_a, "positive"_a, "careful"_a, "narrow"_a, "workspace"_a,
-                    nb::arg("stop").noconvert(), nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
-                    nb::arg("values").noconvert(), nb::arg("energy").noconvert(), nb::arg("status").noconvert())
-        .def_prop_ro("n_atoms", &Plan<T>::n_atoms)
-        .def_prop_ro("n_features", &Plan<T>::n_features)
-        .def_prop_ro("has_gram", &Plan<T>::has_gram);
+        .def("__init__", &make_plan<T>, "dictionaries"_a, "scales"_a, "level"_a, "masked"_a, "make_precise"_a)
+        .def("allocate_gram", [](Plan<T> &plan) { plan.dictionaries().allocate_gram(); })
+        .def("fill_gram", &fill_gram<T>, "dictionary"_a, "start"_a, "stop"_a, "workspace"_a)
+        .def("encode", &encode<T>, "views"_a, "settings"_a, "workspace"_a, nb::arg("stop").noconvert(),
+             nb::arg("energy").noconvert(), nb::arg("status").noconvert())
+        .def_prop_ro("has_gram", [](const Plan<T> &plan) { return plan.dictionaries()[0].gram != nullptr; })
+        .def_prop_ro("n_retried", &Plan<T>::n_retried);
     m.def("accumulate", &accumulate<T>, "views"_a, nb::arg("counts").noconvert(), nb::arg("indices").noconvert(),
           nb::arg("values").noconvert(), nb::arg("a").noconvert(), nb::arg("b").noconvert(),
           nb::arg("uses").noconvert(), "workspace"_a, "level"_a);
@@ -437,6 +354,9 @@ NB_MODULE(_native, m) {
     using namespace coupledict;
     m.doc() = "Compiled kernels of coupledict. Private: use coupledict.sparse_encode.";
     nb::class_<Workspace>(m, "Workspace").def(nb::init<>());
+    nb::class_<CodingSettings>(m, "Settings")
+        .def(nb::init<index_t, index_t, double, const std::string &, double, bool, const std::string &>(),
+             nb::kw_only(), "n_nonzero"_a, "room"_a, "tol"_a, "pursuit"_a, "alpha"_a, "positive"_a, "method"_a);
     bind_plan<float>(m, "Plan32");
     bind_plan<double>(m, "Plan64");
     bind_gather<float, float>(m);

@@ -9,30 +9,30 @@ namespace {
 template <class T>
 class Writer {
   public:
-    Writer(const Dictionary<T> &d, const Limits &limits, const Codes<T> &codes)
-        : d_(d), narrow_(limits.narrow), codes_(codes) {}
+    Writer(const Dictionary<T> &d, const Settings &settings, const Codes<T> &codes)
+        : d_(d), float32_(settings.float32), codes_(codes) {}
     index_t written() const { return written_; }
 
     // Writes an empty code, for a signal that was not coded.
-    void skip(index_t i, const Arrival &arrival, Status status) {
+    void skip(index_t i, const SignalInfo &info, Status status) {
         codes_.counts[i] = 0;
-        codes_.energy[i] = ldexp(arrival.energy, 2 * arrival.exponent);
+        codes_.energy[i] = ldexp(info.energy, 2 * info.exponent);
         codes_.status[i] = status;
     }
     // Writes the code of a signal whose coefficients are final.
-    void write(index_t i, const Arrival &arrival, const Chosen<T> &support, Status status, double energy) {
+    void write(index_t i, const SignalInfo &info, const Chosen<T> &support, Status status, double energy) {
         bool fits;
-        const index_t n = write_codes(support, d_, arrival.exponent, narrow_, codes_.indices + written_,
+        const index_t n = write_codes(support, d_, info.exponent, float32_, codes_.indices + written_,
                                       codes_.values + written_, &fits);
         codes_.counts[i] = static_cast<std::int32_t>(n);
-        codes_.energy[i] = energy > 0 ? ldexp(energy, 2 * arrival.exponent) : 0;
+        codes_.energy[i] = energy > 0 ? ldexp(energy, 2 * info.exponent) : 0;
         codes_.status[i] = fits ? status : kOverflow;
         written_ += n;
     }
 
   private:
     const Dictionary<T> &d_;
-    bool narrow_;
+    bool float32_;
     const Codes<T> &codes_;
     index_t written_ = 0;
 };
@@ -42,8 +42,8 @@ template <class T, bool Masked>
 struct Block {
     index_t size;
     T *x, *a;
-    T *known, *stretch;
-    Arrival *arrivals;
+    T *known, *inverse_norms;
+    SignalInfo *infos;
 
     // As many signals, in whole tiles, as keep their correlations within so many bytes.
     Block(Arena &arena, const Dictionary<T> &d, index_t bytes, index_t tiles) {
@@ -52,39 +52,39 @@ struct Block {
         x = arena.take<T>(size * d.n_features);
         a = arena.take<T>(size * d.stride);
         known = arena.take<T>(Masked ? size * d.n_features : 0);
-        stretch = arena.take<T>(Masked ? size * d.stride : 0);
-        arrivals = arena.take<Arrival>(size);
+        inverse_norms = arena.take<T>(Masked ? size * d.stride : 0);
+        infos = arena.take<SignalInfo>(size);
     }
     // Reads signals start..start+rows-1.
     void read(const Dictionary<T> &d, index_t n_views, const View<T> *views, index_t start, index_t rows) {
         for (index_t i = 0; i < rows; ++i) {
             const index_t first = i * d.n_features;
             if constexpr (Masked)
-                arrivals[i] = arrive_masked(n_views, views, start + i, d.n_features, x + first, known + first);
+                infos[i] = read_masked_signal(n_views, views, start + i, d.n_features, x + first, known + first);
             else
-                arrivals[i] = arrive(n_views, views, start + i, d.n_features, x + first);
+                infos[i] = read_signal(n_views, views, start + i, d.n_features, x + first);
         }
         correlate(d, rows, x, d.n_features, a);
-        if constexpr (Masked) stretch_atoms(d, rows, known, stretch, a);
+        if constexpr (Masked) normalize_masked_atoms(d, rows, known, inverse_norms, a);
     }
     // The mask of signal i; its features are listed in `features`.
     Mask<T> mask(const Dictionary<T> &d, index_t i, std::int32_t *features) const {
         Mask<T> mask;
         if constexpr (Masked) {
             mask.known = known + i * d.n_features;
-            mask.stretch = stretch + i * d.stride;
-            list_features(d, arrivals[i].n_known, mask, features);
+            mask.inverse_norms = inverse_norms + i * d.stride;
+            list_features(d, infos[i].n_known, mask, features);
         }
         return mask;
     }
 };
 
 // The status of a signal that needs no pursuit; kLimit for one that does.
-inline Status settled(const Arrival &arrival, double tol) {
-    if (!arrival.finite) return kNotFinite;
-    if (arrival.n_known == 0) return kUnknown;
-    if (arrival.energy == 0) return kZero;
-    return tol >= 0 && arrival.energy <= ldexp(tol, -2 * arrival.exponent) ? kTolerance : kLimit;
+inline Status initial_status(const SignalInfo &info, double tol) {
+    if (!info.finite) return kNotFinite;
+    if (info.n_known == 0) return kUnknown;
+    if (info.energy == 0) return kZero;
+    return tol >= 0 && info.energy <= ldexp(tol, -2 * info.exponent) ? kTolerance : kLimit;
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct LargestCorrelation {
         top[chain] = select<T>(better, size, top[chain]);
         place[chain] = select<T>(better, splat_index<T>(column), place[chain]);
     }
-    bool hears_shut(double) const { return false; }
+    bool excludes_significant(double) const { return false; }
     // The best column of each lane where it is above `least`; returns how many.
     index_t list(T least, index_t *columns) const {
         const vec<T> one = splat(T(1));
@@ -60,28 +60,30 @@ struct LargestCorrelation {
 
 // Orthogonal least squares: the largest decrease of the squared residual, a^2 / remaining norm. Fractions are compared
 // by cross-multiplication: a division for every atom would cost more than the rest of the step. Atoms whose remaining
-// norm is not larger than its rounding error are shut out.
+// norm is not larger than its rounding error are excluded.
 template <class T, Method M>
-struct LargestFall {
+struct LargestDecrease {
     static constexpr bool kNeedsNorms = true;
     static constexpr double kLeastNorm = M == kGram ? kDoubtfulPivotGram<T> / 10 : kDoubtfulPivotFree<T>;
-    vec<T> top[2], under[2], shut;
+    vec<T> top[2], under[2], excluded;
     ivec<T> place[2];
 
-    LargestFall() : top{}, under{splat(T(1)), splat(T(1))}, shut{}, place{} {}
+    LargestDecrease() : top{}, under{splat(T(1)), splat(T(1))}, excluded{}, place{} {}
     void see(int v, vec<T> a, vec<T> norm, index_t column) {
         const int chain = v % 2;
         const auto open = norm > splat(static_cast<T>(kLeastNorm));
         const vec<T> all = a * a, square = select<T>(open, all, vec<T>{}), left = select<T>(open, norm, splat(T(1)));
         const vec<T> other = select<T>(open, vec<T>{}, all);
-        shut = select<T>(other > shut, other, shut);
+        excluded = select<T>(other > excluded, other, excluded);
         const auto better = square * under[chain] > top[chain] * left;
         top[chain] = select<T>(better, square, top[chain]);
         under[chain] = select<T>(better, left, under[chain]);
         place[chain] = select<T>(better, splat_index<T>(column), place[chain]);
     }
-    // Whether an atom that is shut out, perhaps a chosen one, has a correlation beyond `noise`.
-    bool hears_shut(double noise) const { return static_cast<double>(largest_lane(shut)) > noise * noise; }
+    // Whether an excluded atom, perhaps a chosen one, has a correlation beyond `noise`.
+    bool excludes_significant(double noise) const {
+        return static_cast<double>(largest_lane(excluded)) > noise * noise;
+    }
     index_t winner() const {
         const vec<T> first = top[0] / under[0], other = top[1] / under[1];
         const auto second = (other > first) | ((other == first) & (place[1] < place[0]));
@@ -92,7 +94,7 @@ struct LargestFall {
 // The best atom that is neither chosen nor barred, or -1; for cases where rounding makes the fast choice useless. With
 // `norms`, an atom that has at most `least` left is taken only if there is no other.
 template <class T>
-index_t slow_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, double least) {
+index_t best_by_scan(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, double least) {
     index_t best = -1;
     double top = 0;
     bool best_is_open = false;
@@ -106,14 +108,14 @@ index_t slow_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, cons
     return best;
 }
 
-// Of the atoms whose fall cannot be told from that of atom k, the one that has most left: its coefficient is the
-// smallest, and loses least when it is rounded. Where a single direction is left to explain, all atoms fall alike.
-// `Positive` leaves out atoms that would get a negative coefficient.
+// Of the atoms whose decrease of the residual cannot be told from that of atom k, the one with the largest remaining
+// norm: its coefficient is the smallest, and loses least when it is rounded. Where a single direction is left to
+// explain, all atoms decrease the residual alike. `Positive` leaves out atoms that would get a negative coefficient.
 template <bool Positive, class T>
-index_t steadiest_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, index_t k) {
+index_t most_stable_choice(const Dictionary<T> &d, const Chosen<T> &s, const T *a, const T *norms, index_t k) {
     const double ak = static_cast<double>(a[k]);
     double most = static_cast<double>(norms[k]);
-    const double least = ak * ak / most * (1 - kFallError / most);
+    const double least = ak * ak / most * (1 - kDecreaseError / most);
     for (index_t j = 0; j < d.n_atoms; ++j) {
         const double aj = static_cast<double>(a[j]), left = static_cast<double>(norms[j]);
         if (left > most && aj * aj >= least * left && !(Positive && aj <= 0) && !s.is_closed(j)) most = left, k = j;
@@ -135,22 +137,22 @@ struct Coding {
     Status status;
     Choice choice;  // has seen the current correlations
 
-    Coding(const Dictionary<T> &d, const Limits &limits, const Arrival &arrival, Support<T> *s, const T *signal,
+    Coding(const Dictionary<T> &d, const Settings &settings, const SignalInfo &info, Support<T> *s, const T *signal,
            T *correlations, T *remaining)
         : support(s),
           x(signal),
           a(correlations),
           norms(Choice::kNeedsNorms ? remaining : nullptr),
-          stop(arrival.energy, limits.tol, arrival.exponent),
-          signal_energy(arrival.energy),
-          noise(noise_share<T>(arrival.n_known) * square_root(arrival.energy)),
-          limit(arrival.n_known < limits.n_nonzero ? arrival.n_known : limits.n_nonzero),
-          exponent(arrival.exponent),
+          stop(info.energy, settings.tol, info.exponent),
+          signal_energy(info.energy),
+          noise(noise_share<T>(info.n_known) * square_root(info.energy)),
+          limit(info.n_known < settings.n_nonzero ? info.n_known : settings.n_nonzero),
+          exponent(info.exponent),
           status(kExhausted) {
         s->clear();
         if (Choice::kNeedsNorms)
             for (index_t k = 0; k < d.stride; ++k)
-                norms[k] = k < d.n_atoms && d.norms[k] > 0 && s->mask.stretch_of(k) > 0 ? T(1) : T(0);
+                norms[k] = k < d.n_atoms && d.norms[k] > 0 && s->mask.inverse_norm_of(k) > 0 ? T(1) : T(0);
         for (index_t i = 0; i < d.stride; i += kPanelWidth<T>)
             for (int v = 0; v < kTileVectors; ++v) {
                 const index_t column = i + v * kLanes<T>;
@@ -158,14 +160,15 @@ struct Coding {
             }
     }
 
-    // Tells whether the correlation with atom k is more than rounding error.
-    bool heard(index_t k) const { return fabs(static_cast<double>(a[k])) > noise; }
+    // Whether the correlation with atom k is more than rounding error.
+    bool is_significant(index_t k) const { return fabs(static_cast<double>(a[k])) > noise; }
 
-    // Tells whether an atom that was not chosen correlates with the residual, but has too little left to be compared.
-    bool hears_shut(const Dictionary<T> &d) const {
-        if (!choice.hears_shut(noise)) return false;
+    // Whether an atom that was not chosen correlates significantly, but has too little of its norm left to be compared.
+    bool excludes_candidate(const Dictionary<T> &d) const {
+        if (!choice.excludes_significant(noise)) return false;
         for (index_t k = 0; k < d.n_atoms; ++k)
-            if (norms[k] <= static_cast<T>(Choice::kLeastNorm) && heard(k) && !support->is_chosen(k)) return true;
+            if (norms[k] <= static_cast<T>(Choice::kLeastNorm) && is_significant(k) && !support->is_chosen(k))
+                return true;
         return false;
     }
 
@@ -175,37 +178,37 @@ struct Coding {
     template <class Signal>
     bool take(const Dictionary<T> &d, double *residual, const Signal &signal) {
         const index_t k = choice.winner();
-        if (k < 0 || support->is_chosen(k) || !heard(k)) {
+        if (k < 0 || support->is_chosen(k) || !is_significant(k)) {
             support->solve();
             stop.energy = support->residual_energy(d, x, residual);
-            status = stop.energy > kNothingLeft<T> * signal_energy ? kDoubtful : kExhausted;
+            status = stop.energy > kNegligible<T> * signal_energy ? kDoubtful : kExhausted;
             return false;
         }
         const T left = signal.project(d, k, support->next_row());
-        if (!(left > static_cast<T>(Signal::kDoubtfulPivot)) || hears_shut(d) || support->mask.is_doubtful(k)) {
+        if (!(left > static_cast<T>(Signal::kDoubtfulPivot)) || excludes_candidate(d) || support->mask.is_doubtful(k)) {
             status = kDoubtful;
             return false;
         }
         add(d, k, left, signal);
-        return go_on(d, residual);
+        return continues(d, residual);
     }
 
     // The same by the careful method, for which no signal is doubtful.
     template <class Signal>
-    bool take_carefully(const Dictionary<T> &d, const Limits &limits, double *residual, const Signal &signal) {
-        const double nothing = limits.narrow ? kNothingLeftNarrow : kNothingLeft<T>;
-        while (stop.energy > nothing * signal_energy) {
+    bool take_carefully(const Dictionary<T> &d, const Settings &settings, double *residual, const Signal &signal) {
+        const double negligible = settings.float32 ? kNegligibleFloat32 : kNegligible<T>;
+        while (stop.energy > negligible * signal_energy) {
             index_t k = choice.winner();
-            if (k < 0 || support->is_closed(k) || !heard(k) ||
+            if (k < 0 || support->is_closed(k) || !is_significant(k) ||
                 (norms && norms[k] <= static_cast<T>(Choice::kLeastNorm)))
-                k = slow_choice(d, *support, a, norms, Choice::kLeastNorm);
+                k = best_by_scan(d, *support, a, norms, Choice::kLeastNorm);
             else if (norms)
-                k = steadiest_choice<false>(d, *support, a, norms, k);
-            if (k < 0 || !heard(k)) break;
+                k = most_stable_choice<false>(d, *support, a, norms, k);
+            if (k < 0 || !is_significant(k)) break;
             const T left = signal.project(d, k, support->next_row());
             if (left > static_cast<T>(kDependentPivot)) {
                 add(d, k, left, signal);
-                return go_on(d, residual);
+                return continues(d, residual);
             }
             support->bar(k);
         }
@@ -220,7 +223,7 @@ struct Coding {
         support->add(k, inverse_pivot, z);
         stop.count(static_cast<double>(z), static_cast<double>(left));
     }
-    bool go_on(const Dictionary<T> &d, double *residual) {
+    bool continues(const Dictionary<T> &d, double *residual) {
         const bool reached = stop.reached(*support, d, x, residual);
         status = reached ? kTolerance : kLimit;
         return !reached && support->size < limit;

@@ -31,11 +31,11 @@ extern const Level level;
 namespace {
 
 // Asks the processor itself: __builtin_cpu_supports needs a run-time library that linkers on Windows do not look for.
-struct Answer {
+struct Registers {
     std::uint32_t a, b, c, d;
 };
 #if defined(_MSC_VER) && !defined(__clang__)
-Answer ask(std::uint32_t leaf) {
+Registers cpuid(std::uint32_t leaf) {
     int found[4];
     __cpuidex(found, static_cast<int>(leaf), 0);
     return {static_cast<std::uint32_t>(found[0]), static_cast<std::uint32_t>(found[1]),
@@ -43,8 +43,8 @@ Answer ask(std::uint32_t leaf) {
 }
 std::uint32_t saved_registers() { return static_cast<std::uint32_t>(_xgetbv(0)); }
 #else
-Answer ask(std::uint32_t leaf) {
-    Answer found;
+Registers cpuid(std::uint32_t leaf) {
+    Registers found;
     asm volatile("cpuid" : "=a"(found.a), "=b"(found.b), "=c"(found.c), "=d"(found.d) : "a"(leaf), "c"(0));
     return found;
 }
@@ -68,8 +68,8 @@ struct Processor {
 
 Processor find_processor() {
     Processor found;
-    if (ask(0).a < 7 || !has_bits(ask(1).c, {12, 27, 28})) return found;  // FMA, XGETBV, AVX
-    const std::uint32_t saved = saved_registers(), sets = ask(7).b;
+    if (cpuid(0).a < 7 || !has_bits(cpuid(1).c, {12, 27, 28})) return found;  // FMA, XGETBV, AVX
+    const std::uint32_t saved = saved_registers(), sets = cpuid(7).b;
     found.avx2 = has_bits(saved, {1, 2}) && has_bits(sets, {5});
 #if defined(__APPLE__)
     const bool saves_all = true;  // macOS begins to save them when a thread first uses them

@@ -44,13 +44,12 @@ struct GramSignal {
     T *rows;   // P, in column blocks: block b holds its columns of all rows, so that a block is read in sequence
     T *norms;  // remaining squared norms (OLS)
 
-    GramSignal(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : support(arena, d.n_atoms, limits.n_nonzero), limit(limits.n_nonzero) {
+    GramSignal(Arena &arena, const Dictionary<T> &d, const Settings &settings)
+        : support(arena, d.n_atoms, settings.n_nonzero), limit(settings.n_nonzero) {
         rows = arena.take<T>(round_up(d.stride, kBlockWidth<T>) * limit);
-        norms = arena.take<T>(limits.pursuit == kOls ? d.stride : 0);
+        norms = arena.take<T>(settings.pursuit == kOls ? d.stride : 0);
     }
 
-    static constexpr bool kHasBasis = false;
     static constexpr double kDoubtfulPivot = kDoubtfulPivotGram<T>;
     // Correlation of the signal with the part of atom k that is orthogonal to the chosen ones: that of the residual.
     T correlation(const Dictionary<T> &, const T *, T a) const { return a; }
@@ -97,14 +96,14 @@ struct GramMethod {
     T *gram_row;  // where the Gram matrix is not stored
     T *atom;
 
-    GramMethod(Arena &arena, const Dictionary<T> &d, const Limits &, index_t) {
+    GramMethod(Arena &arena, const Dictionary<T> &d, const Settings &, index_t) {
         gram_row = arena.take<T>(d.gram ? 0 : d.stride);
         atom = arena.take<T>(d.gram ? 0 : d.n_features);
     }
     // Signals that advance together, step by step: while one waits for its choice, the others keep the vector units
     // busy. Their rows must stay in the L1 cache.
-    static index_t group_size(const Dictionary<T> &d, const Limits &limits, index_t) {
-        const index_t fit = (16 << 10) / (limits.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
+    static index_t group_size(const Dictionary<T> &d, const Settings &settings, index_t) {
+        const index_t fit = (16 << 10) / (settings.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
         return fit < 1 ? 1 : fit > 4 ? 4 : fit;
     }
     void advance(const Dictionary<T> &d, index_t n, const index_t *working, const Signal *signals,

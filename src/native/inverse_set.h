@@ -1,7 +1,7 @@
 // Chosen atoms and the inverse of their Gram matrix, from which atoms enter and leave in any order.
 //
 // Products with the inverse have no long chains of dependent operations, as triangular solves have. Its rounding errors
-// do not build up: correlations are computed afresh for each step, and what they show of an error is put right with it.
+// do not accumulate: correlations are computed afresh for each step, and correct what was wrong in the step before.
 #pragma once
 #include "masked.h"
 
@@ -46,8 +46,8 @@ class InverseSet : Chosen<T> {
     T *target;  // the coefficients that solve the equations
     T *signs;   // 1 or -1: the sign that each coefficient must have
 
-    InverseSet(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : Chosen<T>(arena, d.n_atoms, limits.n_nonzero), limit_(limits.n_nonzero) {
+    InverseSet(Arena &arena, const Dictionary<T> &d, const Settings &settings)
+        : Chosen<T>(arena, d.n_atoms, settings.n_nonzero), limit_(settings.n_nonzero) {
         const bool stored = !Masked && d.gram;
         target = arena.take<T>(stride);
         signs = arena.take<T>(stride);

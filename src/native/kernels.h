@@ -51,13 +51,13 @@ enum Pursuit : int { kOmp = 0, kOls = 1, kLasso = 2 };
 // errors matter. kCareful, for double only, is kGramFree with every check.
 enum Method : int { kGram = 0, kGramFree = 1, kCareful = 2 };
 
-struct Limits {
+struct Settings {
     index_t n_nonzero;  // at most this many atoms; at least 1, at most min(n_atoms, n_features)
     double tol;         // squared residual to stop at; negative for no tolerance
     double alpha;       // penalty of the coefficients of the atoms before they were normalised (kLasso)
     Pursuit pursuit;
     Method method;
-    bool narrow;    // kCareful: the signals are float32, and coefficients are rounded to float32
+    bool float32;   // kCareful: signals were float32, and coefficients will be
     bool masked;    // NaN stands for a missing entry
     bool positive;  // coefficients are not negative
 };
@@ -104,16 +104,16 @@ struct Kernels {
     index_t (*gram_scratch)(const Dictionary<T> &dictionary);
 
     // Codes n signals; returns the nonzeros written. A nonzero *stop ends the work early, with results to be discarded.
-    index_t (*encode)(const Dictionary<T> &dictionary, const Limits &limits, index_t n, index_t n_views,
+    index_t (*encode)(const Dictionary<T> &dictionary, const Settings &settings, index_t n, index_t n_views,
                       const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes);
-    index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Limits &limits);
+    index_t (*encode_scratch)(const Dictionary<T> &dictionary, const Settings &settings);
 
     // The same for views that share the atoms but not the coefficients: one dictionary per view. Coefficients of view v
-    // go to values[v]. `limits.method` is kGram or kCareful.
-    index_t (*encode_support)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits, index_t n,
+    // go to values[v]. `settings.method` is kGram or kCareful.
+    index_t (*encode_support)(index_t n_views, const Dictionary<T> *dictionaries, const Settings &settings, index_t n,
                               const View<T> *views, const int *stop, void *scratch, const Codes<T> &codes,
                               T *const *values);
-    index_t (*encode_support_scratch)(index_t n_views, const Dictionary<T> *dictionaries, const Limits &limits);
+    index_t (*encode_support_scratch)(index_t n_views, const Dictionary<T> *dictionaries, const Settings &settings);
 
     // Adds the upper triangle of C^T C to a (n_atoms, n_atoms), C^T X to b (n_atoms, n_features) and the number of
     // samples that use each atom to uses.

@@ -9,15 +9,15 @@
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-// Writes 1 over the norms of the atoms, cut down to the known entries of each of n signals, and brings the correlations
-// to these norms.
+// Writes 1 over the norms of the atoms, cut down to the known entries of each of n signals, and scales the correlations
+// by them.
 template <class T>
-void stretch_atoms(const Dictionary<T> &d, index_t n, const T *known, T *stretch, T *a) {
+void normalize_masked_atoms(const Dictionary<T> &d, index_t n, const T *known, T *inverse_norms, T *a) {
     Dictionary<T> squares = d;
     squares.panels = d.squares;
-    correlate(squares, n, known, d.n_features, stretch);
+    correlate(squares, n, known, d.n_features, inverse_norms);
     for (index_t i = 0; i < n; ++i) {
-        T *own = stretch + i * d.stride, *correlations = a + i * d.stride;
+        T *own = inverse_norms + i * d.stride, *correlations = a + i * d.stride;
         vec<T> top = {};
         for (index_t k = 0; k < d.stride; k += kLanes<T>) {
             const vec<T> squared = load(own + k);
@@ -59,19 +59,19 @@ inline void masked_columns(const Dictionary<T> &d, const Mask<T> &mask, index_t 
         for (int j = 0; j < N; ++j, entry += next_panel)
             for (int v = 0; v < kTileVectors; ++v) sum[j][v] += c * load(entry + v * lanes);
     }
-    const T own = mask.stretch[k];
+    const T own = mask.inverse_norms[k];
     for (int j = 0; j < N; ++j)
         for (int v = 0; v < kTileVectors; ++v) {
             const index_t at = column + j * width + v * lanes;
             const vec<T> g = mask.lists_missing ? load(d.gram + k * d.stride + at) - sum[j][v] : sum[j][v];
-            store(row + at, g * own * load(mask.stretch + at));
+            store(row + at, g * own * load(mask.inverse_norms + at));
         }
 }
 
 // Whether the difference of two sums is too imprecise for the Gram row of atom k.
 template <class T>
 bool loses_digits(const Mask<T> &mask, index_t k) {
-    return mask.lists_missing && mask.stretch[k] * mask.stretch[k] * static_cast<T>(kShortKnown) > 1;
+    return mask.lists_missing && mask.inverse_norms[k] * mask.inverse_norms[k] * static_cast<T>(kShortKnown) > 1;
 }
 
 // The Gram row of atom k, summed over the known features.
@@ -79,7 +79,7 @@ template <class T>
 void sum_known(const Dictionary<T> &d, const Mask<T> &mask, index_t k, T *atom, T *row) {
     for (index_t f = 0; f < d.n_features; ++f) atom[f] = d.rows[k * d.n_features + f] * mask.known[f];
     correlate(d, 1, atom, d.n_features, row);
-    for (index_t l = 0; l < d.stride; ++l) row[l] *= mask.stretch[k] * mask.stretch[l];
+    for (index_t l = 0; l < d.stride; ++l) row[l] *= mask.inverse_norms[k] * mask.inverse_norms[l];
 }
 
 // The Gram row of atom k; `atom` is scratch.
@@ -102,12 +102,12 @@ struct MaskedMethod {
     T *rows;                                                        // Gram rows of the signals at work
     T *atom;
 
-    MaskedMethod(Arena &arena, const Dictionary<T> &d, const Limits &limits, index_t block) {
-        rows = arena.take<T>(group_size(d, limits, block) * d.stride);
+    MaskedMethod(Arena &arena, const Dictionary<T> &d, const Settings &settings, index_t block) {
+        rows = arena.take<T>(group_size(d, settings, block) * d.stride);
         atom = arena.take<T>(d.n_features);
     }
-    static index_t group_size(const Dictionary<T> &d, const Limits &limits, index_t block) {
-        const index_t fit = kGroupBytes / (limits.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
+    static index_t group_size(const Dictionary<T> &d, const Settings &settings, index_t block) {
+        const index_t fit = kGroupBytes / (settings.n_nonzero * d.stride * static_cast<index_t>(sizeof(T)));
         const index_t most = block < kGroup ? block : kGroup;
         return fit < 1 ? 1 : fit > most ? most : fit;
     }

@@ -1,6 +1,6 @@
-// Chosen atoms, orthogonalised in the space of the features: the careful counterpart of the inverse of a Gram matrix.
+// Chosen atoms and an orthonormal basis of their span: the careful counterpart of the inverse of a Gram matrix.
 #pragma once
-#include "gramfree.h"
+#include "gram_free.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
@@ -19,12 +19,12 @@ class OrthogonalSet {
     T *target;  // the coefficients that solve the equations
     T *signs;   // 1 or -1: the sign that each coefficient must have
 
-    OrthogonalSet(Arena &arena, const Dictionary<T> &d, const Limits &limits)
-        : signal_(arena, d, with_one_more(limits)) {
+    OrthogonalSet(Arena &arena, const Dictionary<T> &d, const Settings &settings)
+        : signal_(arena, d, with_one_more(settings)) {
         const index_t stride = signal_.support.stride;
         target = arena.take<T>(stride);
         signs = arena.take<T>(stride);
-        burden_ = arena.take<T>(stride);
+        penalty_parts_ = arena.take<T>(stride);
         weights_ = arena.take<T>(stride);
         rest_ = arena.take<T>(d.n_features);
         row_ = arena.take<T>(d.stride);
@@ -42,12 +42,12 @@ class OrthogonalSet {
         const T inverse_pivot = T(1) / square_root(left), z = signal_.correlation(d, x, T(0)) * inverse_pivot;
         T *q = signal_.basis + m * d.n_features;
         for (index_t f = 0; f < d.n_features; ++f) q[f] *= inverse_pivot;
-        T burden = -Choice::gradient(T(0), extra, k, sign);
-        for (index_t j = 0; j < m; ++j) burden -= r[j] * burden_[j];
-        burden_[m] = burden * inverse_pivot;
+        T penalty_part = -Choice::gradient(T(0), extra, k, sign);
+        for (index_t j = 0; j < m; ++j) penalty_part -= r[j] * penalty_parts_[j];
+        penalty_parts_[m] = penalty_part * inverse_pivot;
         signs[m] = sign;
         s.coefficients[m] = 0;
-        s.add(k, inverse_pivot, z - burden_[m]);
+        s.add(k, inverse_pivot, z - penalty_parts_[m]);
         s.solve_for(s.projection, target);
         return true;
     }
@@ -70,7 +70,7 @@ class OrthogonalSet {
             for (index_t l = i + 1; l + 1 < n; ++l)
                 rotate(cosine, sine, s.factor[l * s.stride + i], s.factor[l * s.stride + i + 1]);
             rotate(cosine, sine, s.projection[i], s.projection[i + 1]);
-            rotate(cosine, sine, burden_[i], burden_[i + 1]);
+            rotate(cosine, sine, penalty_parts_[i], penalty_parts_[i + 1]);
             T *q = signal_.basis + i * p;
             for (index_t f = 0; f < p; ++f) rotate(cosine, sine, q[f], q[p + f]);
         }
@@ -102,15 +102,15 @@ class OrthogonalSet {
 
     // Rounds the coefficients to the float32 that will be written. Each makes up for the rounding of those before it,
     // unless one of them would change its sign.
-    void round_narrow(const Dictionary<T> &d, int exponent) {
+    void round_to_float32(const Dictionary<T> &d, int exponent) {
         Support<T> &s = signal_.support;
         for (index_t j = 0; j < s.size; ++j) target[j] = s.coefficients[j];
-        s.solve_narrow(d, exponent);
+        s.solve_in_float32(d, exponent);
         bool keeps_signs = true;
         for (index_t j = 0; j < s.size; ++j) keeps_signs = keeps_signs && s.coefficients[j] * signs[j] > 0;
         if (keeps_signs) return;
         for (index_t j = 0; j < s.size; ++j) s.coefficients[j] = target[j];
-        s.round_narrow(d, exponent);
+        s.round_to_float32(d, exponent);
     }
 
     // Computes the correlations of the residual, and the remaining norms; `seen(v, a, column)` gets the correlations.
@@ -123,13 +123,13 @@ class OrthogonalSet {
         for (index_t f = 0; f < d.n_features; ++f) rest_[f] = static_cast<T>(residual[f]);
         correlate(d, 1, rest_, d.n_features, a);
         if constexpr (Masked)
-            for (index_t k = 0; k < d.stride; ++k) a[k] *= s.mask.stretch[k];
+            for (index_t k = 0; k < d.stride; ++k) a[k] *= s.mask.inverse_norms[k];
         if constexpr (Choice::kNeedsNorms) {
             Choice::fill_norms(d, s.mask, extra);
             for (index_t j = 0; j < s.size; ++j) {
                 correlate(d, 1, signal_.basis + j * d.n_features, d.n_features, row_);
                 for (index_t k = 0; k < d.stride; ++k) {
-                    const T part = row_[k] * s.mask.stretch_of(k);
+                    const T part = row_[k] * s.mask.inverse_norm_of(k);
                     extra[k] -= part * part;
                 }
             }
@@ -141,13 +141,13 @@ class OrthogonalSet {
 
   private:
     // An atom that is only compared with the chosen ones needs room as well.
-    static Limits with_one_more(Limits limits) {
-        ++limits.n_nonzero;
-        return limits;
+    static Settings with_one_more(Settings settings) {
+        ++settings.n_nonzero;
+        return settings;
     }
 
     GramFreeSignal<T> signal_;
-    T *burden_;  // what the penalties take from the projections: R^-1 times signs times penalties
+    T *penalty_parts_;  // what the penalties take from the projections: R^-1 times signs times penalties
     T *weights_, *rest_, *row_;
     T given_ = 0;
 };

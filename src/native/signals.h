@@ -1,81 +1,12 @@
 // Input of signals: views side by side in scratch memory, checked, and scaled if they would over- or underflow.
 #pragma once
-#include "simd.h"
+#include "thresholds.h"
 
 namespace coupledict::COUPLEDICT_LEVEL {
 namespace {
 
-template <class T>
-struct Precision;
-template <>
-struct Precision<float> {
-    static constexpr double epsilon = 0x1p-23;
-    // Squared norms outside this range are scaled to about 1 first: squares of correlations must not over- or
-    // underflow.
-    static constexpr double smallest_energy = 1e-10, largest_energy = 1e20;
-};
-template <>
-struct Precision<double> {
-    static constexpr double epsilon = 0x1p-52;
-    static constexpr double smallest_energy = 1e-100, largest_energy = 1e100;
-};
-
-// Constants of the pursuit. An atom with less of its squared norm left outside the span of the chosen ones makes a
-// signal doubtful. Correlations that are updated with the Gram matrix lose as many digits as this has zeros; directions
-// in the space of the features lose half as many.
-template <class T>
-constexpr double kDoubtfulPivotGram = sizeof(T) == 4 ? 3e-4 : 1e-8;
-template <class T>
-constexpr double kDoubtfulPivotFree = sizeof(T) == 4 ? 1e-5 : 1e-13;
-// With at least this left, one round of Gram-Schmidt is enough.
-constexpr double kCleanPivot = 0.1;
-// For the careful method, an atom with less than this left depends on the chosen ones. tests/support/twins.py has the
-// same.
-constexpr double kDependentPivot = 0x1p-84;  // (1,000 epsilon)^2
-// OLS by the careful method: times 1 over the remaining squared norm of an atom, the relative error of the fall of the
-// squared residual. It is 64 epsilon, for rounding, and the square of that of float32, to which coefficients may be
-// rounded.
-constexpr double kFallError = 0x1p-46;
-// Squared coefficients of unit atoms, summed and relative to the squared norm of the signal, above which a signal is
-// doubtful: the rounding error of a residual is about epsilon times the cube of the size of the coefficients.
-template <class T>
-constexpr double kLargeCoefficients = sizeof(T) == 4 ? 400 : 1e8;
-// A squared residual of at most this share of the squared norm of the signal is rounding error.
-template <class T>
-constexpr double kNothingLeft = sizeof(T) == 4 ? 1e-11 : 1e-24;
-// The same for the careful method and float32 signals: the rounding error of the signals themselves.
-constexpr double kNothingLeftNarrow = 64 * Precision<float>::epsilon * Precision<float>::epsilon;
-// How far the squared residual of the careful method may exceed the running one, relative to the squared norm of the
-// signal; for float32 signals, kNothingLeft<float> is that.
-constexpr double kTrustedShare = 100 * Precision<double>::epsilon;
-// Of atoms that one pass over the dictionary has seen, those are taken whose excess is at least this share of the best
-// one's (lasso).
-constexpr double kShareOfBest = 0.2;
-// Duality gap of the lasso, relative to the squared norm of the signal, above which a signal is doubtful.
-template <class T>
-constexpr double kTrustedGap = sizeof(T) == 4 ? 1e-5 : 1e-12;
-// Squared residual beyond that of least squares over the chosen atoms, relative to the squared norm of the signal,
-// above which a signal is doubtful (non-negative pursuits).
-template <class T>
-constexpr double kTrustedExcess = sizeof(T) == 4 ? 1e-7 : 1e-18;
-template <class T>
-constexpr double kEnergyBand = 8 * Precision<T>::epsilon;  // relative rounding error of the running squared residual
-
-// Correlations below this share of the signal's norm are rounding error.
-template <class T>
-inline double noise_share(index_t n_features) {
-    return Precision<T>::epsilon * (8 + 0.5 * square_root(static_cast<double>(n_features)));
-}
-
-// Of atoms cut down to the known entries of a signal, one whose squared norm is at most this share of the largest is
-// rounding error, and is never chosen. tests/support/twins.py has the same.
-constexpr double kLeastKnown = 1e-10;
-// Squared norm over the known entries below which the Gram row of an atom is summed over the known features, for the
-// difference of two long sums would lose digits; and below which a signal is doubtful if it chooses the atom.
-constexpr double kShortKnown = 0.25, kDoubtfulKnown = 1e-3;
-
 // What is known about a signal before it is coded.
-struct Arrival {
+struct SignalInfo {
     double energy;  // squared norm, after scaling
     int exponent;   // the signal was multiplied by 2^-exponent
     bool finite;
@@ -103,7 +34,7 @@ double largest_magnitude(index_t n, const T *x) {
 }
 
 template <class T>
-Arrival rescale(index_t n, T *x) {
+SignalInfo rescale(index_t n, T *x) {
     for (index_t f = 0; f < n; ++f)
         if (!is_finite(x[f])) return {0, 0, false, n};
     const double top = largest_magnitude(n, x);
@@ -115,7 +46,7 @@ Arrival rescale(index_t n, T *x) {
 
 // Copies signal `row` of every view to x, side by side.
 template <class T>
-void lay_out(index_t n_views, const View<T> *views, index_t row, T *x) {
+void copy_row(index_t n_views, const View<T> *views, index_t row, T *x) {
     for (index_t v = 0; v < n_views; ++v) {
         const View<T> &view = views[v];
         const T *in = view.data + row * view.row_stride;
@@ -128,7 +59,7 @@ void lay_out(index_t n_views, const View<T> *views, index_t row, T *x) {
 }
 
 template <class T>
-Arrival measure(index_t n_features, T *x) {
+SignalInfo measure(index_t n_features, T *x) {
     const double energy = squared_norm(n_features, x);
     if (energy >= Precision<T>::smallest_energy && energy <= Precision<T>::largest_energy)
         return {energy, 0, true, n_features};
@@ -136,16 +67,16 @@ Arrival measure(index_t n_features, T *x) {
 }
 
 template <class T>
-Arrival arrive(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
-    lay_out(n_views, views, row, x);
+SignalInfo read_signal(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x) {
+    copy_row(n_views, views, row, x);
     return measure(n_features, x);
 }
 
 // The same for a signal with missing entries, which become 0. `known` gets 1 for each entry that is not missing, else
 // 0.
 template <class T>
-Arrival arrive_masked(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x, T *known) {
-    lay_out(n_views, views, row, x);
+SignalInfo read_masked_signal(index_t n_views, const View<T> *views, index_t row, index_t n_features, T *x, T *known) {
+    copy_row(n_views, views, row, x);
     index_t n_known = 0;
     for (index_t f = 0; f < n_features; ++f) {
         const bool missing = x[f] != x[f];
@@ -153,9 +84,9 @@ Arrival arrive_masked(index_t n_views, const View<T> *views, index_t row, index_
         x[f] = missing ? T(0) : x[f];
         n_known += missing ? 0 : 1;
     }
-    Arrival arrival = measure(n_features, x);
-    arrival.n_known = n_known;
-    return arrival;
+    SignalInfo info = measure(n_features, x);
+    info.n_known = n_known;
+    return info;
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace {
 // The known entries of a signal with missing ones; null pointers for a signal without.
 template <class T>
 struct Mask {
-    const T *known = nullptr;    // 1 for each entry that is not missing, else 0
-    const T *stretch = nullptr;  // 1 over the norm of each unit atom cut down to these entries; 0 for zero atoms
+    const T *known = nullptr;          // 1 for each entry that is not missing, else 0
+    const T *inverse_norms = nullptr;  // 1 over the norm of each unit atom cut down to these entries; 0 for zero atoms
     const std::int32_t *features = nullptr;  // the known features, or the missing ones
     index_t n_features = 0;
     bool lists_missing = false;
@@ -18,10 +18,10 @@ struct Mask {
     // Whether so little of atom k is known that the difference of two sums, in place of the sum over its known
     // entries, may have been too imprecise.
     bool is_doubtful(index_t k) const {
-        return lists_missing && stretch[k] * stretch[k] * static_cast<T>(kDoubtfulKnown) > 1;
+        return lists_missing && inverse_norms[k] * inverse_norms[k] * static_cast<T>(kDoubtfulKnown) > 1;
     }
     // The factor that brings unit atom k, cut down to the known entries, to norm 1.
-    T stretch_of(index_t k) const { return stretch ? stretch[k] : T(1); }
+    T inverse_norm_of(index_t k) const { return inverse_norms ? inverse_norms[k] : T(1); }
 };
 
 // The atoms chosen for one signal, and their coefficients.
@@ -85,9 +85,9 @@ struct Chosen {
         slot[atoms[j]] = static_cast<std::int32_t>(j);
     }
     // Rounds the coefficients to the float32 that will be written.
-    void round_narrow(const Dictionary<T> &d, int exponent) {
+    void round_to_float32(const Dictionary<T> &d, int exponent) {
         for (index_t j = 0; j < size; ++j) {
-            const double norm = d.norms[atoms[j]] / static_cast<double>(mask.stretch_of(atoms[j]));
+            const double norm = d.norms[atoms[j]] / static_cast<double>(mask.inverse_norm_of(atoms[j]));
             const double c = static_cast<double>(coefficients[j]);
             const float written = static_cast<float>(ldexp(c / norm, exponent));
             if (norm > 0 && is_finite(written))
@@ -110,7 +110,7 @@ struct Chosen {
         constexpr index_t width = kPanelWidth<T>;
         for (index_t f = 0; f < d.n_features; ++f) residual[f] = static_cast<double>(x[f]);
         for (index_t j = 0; j < size; ++j) {
-            const double c = static_cast<double>(coefficients[j]) * static_cast<double>(mask.stretch_of(atoms[j]));
+            const double c = static_cast<double>(coefficients[j]) * static_cast<double>(mask.inverse_norm_of(atoms[j]));
             const T *atom = d.panels + atoms[j] / width * d.n_features * width + atoms[j] % width;
             for (index_t f = 0; f < d.n_features; ++f) residual[f] -= c * static_cast<double>(atom[f * width]);
         }
@@ -167,10 +167,10 @@ struct Support : Chosen<T> {
     void solve() { solve_for(projection, coefficients); }
     // The same, in which every coefficient is rounded to the float32 that will be written before the others are
     // computed: they make up for the rounding, as far as their atoms allow.
-    void solve_narrow(const Dictionary<T> &d, int exponent) {
+    void solve_in_float32(const Dictionary<T> &d, int exponent) {
         for (index_t j = 0; j < size; ++j) coefficients[j] = projection[j];
         for (index_t i = size - 1; i >= 0; --i) {
-            const double norm = d.norms[atoms[i]] / static_cast<double>(mask.stretch_of(atoms[i]));
+            const double norm = d.norms[atoms[i]] / static_cast<double>(mask.inverse_norm_of(atoms[i]));
             T c = coefficients[i] * inverse_diagonal[i];
             const float written = static_cast<float>(ldexp(static_cast<double>(c) / norm, exponent));
             if (norm > 0 && is_finite(written))
@@ -198,9 +198,9 @@ struct Stop {
         least_pivot = left < least_pivot ? left : least_pivot;
     }
     bool reached(Support<T> &support, const Dictionary<T> &d, const T *x, double *residual) {
-        const double doubt = band / least_pivot;
-        if (tol < 0 || energy > tol + doubt) return false;
-        if (energy < tol - doubt) return true;
+        const double error = band / least_pivot;
+        if (tol < 0 || energy > tol + error) return false;
+        if (energy < tol - error) return true;
         support.solve();
         energy = support.residual_energy(d, x, residual);
         return energy <= tol;
@@ -208,9 +208,9 @@ struct Stop {
 };
 
 // Writes the codes of one signal, sorted by atom; returns how many, and whether all of them fit the number type, or
-// float32 if they are narrow.
+// float32 if they will be converted to it.
 template <class T>
-index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bool narrow, std::int32_t *indices,
+index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bool float32, std::int32_t *indices,
                     T *values, bool *fits) {
     index_t n = 0;
     *fits = true;
@@ -218,7 +218,8 @@ index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bo
     for (index_t w = 0; w < s.n_words; ++w)
         for (std::uint64_t bits = s.chosen[w]; bits; bits &= bits - 1) {
             const index_t k = w * 64 + lowest_bit(bits);
-            const double c = static_cast<double>(s.coefficients[s.slot[k]]) * static_cast<double>(s.mask.stretch_of(k));
+            const double c =
+                static_cast<double>(s.coefficients[s.slot[k]]) * static_cast<double>(s.mask.inverse_norm_of(k));
             indices[n] = static_cast<std::int32_t>(k);
             if (d.norms[k] == 0) {
                 values[n] = 0;  // an atom that is zero in this view, taken because of another view
@@ -229,7 +230,7 @@ index_t write_codes(const Chosen<T> &s, const Dictionary<T> &d, int exponent, bo
                 const double norm = frexp(d.norms[k], &norm_exponent);
                 values[n] = static_cast<T>(ldexp(c / norm, exponent - norm_exponent));
             }
-            if (!is_finite(narrow ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
+            if (!is_finite(float32 ? static_cast<T>(static_cast<float>(values[n])) : values[n])) *fits = false;
             ++n;
         }
     return n;

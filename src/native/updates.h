@@ -15,7 +15,7 @@ void accumulate(index_t n, index_t n_views, const View<T> *views, const std::int
                 const std::int32_t *indices, const T *values, index_t n_atoms, index_t n_features, T *x, T *a, T *b,
                 index_t *uses) {
     for (index_t i = 0; i < n; ++i) {
-        lay_out(n_views, views, i, x);
+        copy_row(n_views, views, i, x);
         const index_t count = counts[i];
         for (index_t j = 0; j < count; ++j) {
             const index_t atom = indices[j];
@@ -36,7 +36,7 @@ void fill_missing(index_t n, const View<T> &view, const std::int32_t *counts, co
                   const T *values, const T *atoms, T *rebuilt, T *filled) {
     const index_t p = view.n_features;
     for (index_t i = 0; i < n; ++i, filled += p) {
-        lay_out(1, &view, i, filled);
+        copy_row(1, &view, i, filled);
         index_t n_missing = 0;
         for (index_t f = 0; f < p; ++f) n_missing += filled[f] != filled[f] ? 1 : 0;
         if (n_missing > 0) {
@@ -56,7 +56,7 @@ void accumulate_known(index_t n, const View<T> &view, const std::int32_t *counts
                       const T *values, T *known, T *sums) {
     const index_t p = view.n_features;
     for (index_t i = 0; i < n; ++i) {
-        lay_out(1, &view, i, known);
+        copy_row(1, &view, i, known);
         for (index_t f = 0; f < p; ++f) known[f] = known[f] == known[f] ? T(1) : T(0);
         for (index_t j = 0; j < counts[i]; ++j) add_scaled(p, values[j] * values[j], known, sums + indices[j] * p);
         indices += counts[i];

@@ -205,7 +205,7 @@ def test_one_voice_on_two_channels(model, narrow, tmp_path):
 @pytest.mark.parametrize("subtype", ["PCM_16", "PCM_24", "FLOAT"])
 def test_wide_files_keep_their_samples(model, tmp_path, subtype):
     soundfile.write(tmp_path / "wide.wav", 0.9 * voice(2, 1.0), 44_100, subtype)
-    with pytest.warns(UserWarning, match=r"wide\.wav' has a band up to .* already, so nothing was added"):
+    with pytest.warns(UserWarning, match=r"wide\.wav' already has a band up to .*, so nothing was added"):
         done = model.extend_file(tmp_path / "wide.wav", tmp_path / "same.wav")
     assert (done.widened, done.band.kind) == (False, "wide")
     assert str(done).endswith("same.wav at 44.1 kHz, with nothing added.")
@@ -309,10 +309,10 @@ def test_files_that_cannot_be_widened(model, narrow, source, tmp_path):
     with pytest.raises(FileNotFoundError, match="Expected a sound file, found none"):
         model.extend_file(tmp_path / "nothing.wav", target)
     (tmp_path / "text.wav").write_text("text")
-    with pytest.raises(OSError, match="damaged or no sound"):
+    with pytest.raises(OSError, match="damaged or not a sound file"):
         model.extend_file(tmp_path / "text.wav", target)
     (tmp_path / "bytes.raw").write_bytes(bytes(100))
-    with pytest.raises(OSError, match="damaged or no sound"):
+    with pytest.raises(OSError, match="damaged or not a sound file"):
         model.extend_file(tmp_path / "bytes.raw", target)
     soundfile.write(tmp_path / "rate.wav", narrow, 7_999)
     with pytest.raises(ValueError, match=r"rate\.wav' at a whole number of Hz, 8000 or more, got 7999 Hz"):

@@ -1,4 +1,4 @@
-"""Sounds from strangers: what is there, or one sentence; never longer than the limit, never half written."""
+"""Hostile sound files: their samples or an error of one sentence; never beyond the limit, never half written."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_sound_that_goes_on_beyond_its_claim_is_stopped(tmp_path, monkeypatch)
 @pytest.mark.parametrize("rate", [0, 2**32 - 1])
 def test_rates_that_are_none(tmp_path, rate):
     (tmp_path / "a.wav").write_bytes(wav(rate=rate))
-    with pytest.raises(OSError, match="damaged or no sound"):
+    with pytest.raises(OSError, match="damaged or not a sound file"):
         Reader(tmp_path / "a.wav")
 
 
@@ -117,7 +117,7 @@ def test_rates_that_cannot_be_widened(tmp_path, rate):
 @pytest.mark.parametrize("channels", [0, 1025, 65535])
 def test_channels_that_are_none(tmp_path, channels):
     (tmp_path / "a.wav").write_bytes(wav(channels=channels))
-    with pytest.raises(OSError, match="damaged or no sound"):
+    with pytest.raises(OSError, match="damaged or not a sound file"):
         Reader(tmp_path / "a.wav")
 
 
@@ -138,7 +138,7 @@ def test_many_channels_are_read_in_small_blocks(tmp_path):
 def test_short_sounds_of_every_width(tmp_path, n, suffix, subtype):
     soundfile.write(tmp_path / f"a{suffix}", np.full(n, 0.25), 16_000, subtype)
     if n == 0 and suffix == ".flac":  # libsndfile takes it for an unknown length
-        with pytest.raises(OSError, match="damaged or no sound"):
+        with pytest.raises(OSError, match="damaged or not a sound file"):
             read_wide(tmp_path / f"a{suffix}")
         return
     np.testing.assert_array_equal(read_wide(tmp_path / f"a{suffix}"), np.full((n, 1), 0.25))
@@ -199,5 +199,5 @@ def test_a_sound_that_cannot_be_widened(tmp_path):
     (tmp_path / "a.wav").write_bytes(wav(kind=3, bits=32, data=samples.tobytes()))
     assert "NaN or infinity at sample 7" in refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
     (tmp_path / "a.wav").write_bytes(wav(rate=0))
-    assert "damaged or no sound" in refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
+    assert "damaged or not a sound file" in refused(call("widen", tmp_path / "a.wav", "-o", tmp_path / "out.wav"))
     assert [file.name for file in tmp_path.iterdir()] == ["a.wav"]

@@ -1,4 +1,4 @@
-"""Progress of bandwidth extension: told up to the total, stopped at once, and nothing changed by being used."""
+"""Progress of bandwidth extension: reported up to the total; a callback stops it at once; use changes nothing."""
 
 from __future__ import annotations
 

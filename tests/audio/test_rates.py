@@ -16,7 +16,7 @@ from coupledict.audio import (
     narrow_band,
     output_rate,
 )
-from coupledict.audio._measuring import measure_blocks
+from coupledict.audio._measurement import measure_blocks
 from coupledict.audio._rates import resample, resampled_length
 from coupledict.foundation.block_sizes import SIZES
 from support.cases import first_and_slow
@@ -329,7 +329,7 @@ def test_the_first_seconds_tell_the_band_of_a_stream(model, wide, narrow):
     list(_widening.widen_blocks(asked, [slow], 16_000, "telephone"))
     list(_widening.widen_blocks(asked, [wide], 16_000, Band(0.0, 4000.0, 16_000, "narrow")))
     assert kinds == ["telephone", "narrow", "telephone", "narrow"]
-    with pytest.warns(UserWarning, match="already, so nothing was added"):
+    with pytest.warns(UserWarning, match="already has a band .*, so nothing was added"):
         found = np.concatenate(list(model.extend_blocks([wide], sampling_rate=16_000)))
     np.testing.assert_array_equal(found, wide)
 
@@ -353,7 +353,7 @@ def test_only_the_first_seconds_are_measured(wide, narrow, n_blocks):
 @pytest.mark.parametrize("dtype", [np.int16, np.float32, np.float64])
 def test_what_is_wide_stays_as_it_is(model, wide, dtype):
     signal = (3000 * wide).astype(dtype)
-    with pytest.warns(UserWarning, match=r"The signal has a band up to \d\.\d kHz already.*band='narrow'") as caught:
+    with pytest.warns(UserWarning, match=r"The signal already has a band up to \d\.\d kHz.*band='narrow'") as caught:
         found = model.extend(signal, sampling_rate=16_000)
     assert caught[0].filename == __file__
     np.testing.assert_array_equal(found, signal)

@@ -346,7 +346,7 @@ def test_most_frames(truth):
     [
         ({"n_components": 0}, "n_components to be at least 1"),
         ({"n_nonzero_coefs": 0}, "n_nonzero_coefs to be at least 1"),
-        ({"context": -1}, "context to be at least 1"),
+        ({"context": -1}, "context to be at least 0"),
         ({"n_features": 0}, "n_features to be at least 1"),
         ({"n_details": 0}, "n_details to be at least 1"),
         ({"n_dictionaries": 0}, "n_dictionaries to be at least 1"),
@@ -409,11 +409,11 @@ def test_rates_that_are_wrong(model, narrow):
 def test_other_mistakes(model, narrow, truth):
     with pytest.raises(NotFittedError):
         BandwidthExtension().extend(narrow)
-    with pytest.raises(ValueError, match="Expected blocks of one shape"):
+    with pytest.raises(ValueError, match="Expected blocks that differ only in length"):
         list(model.extend_blocks([np.zeros((4, 2)), np.zeros((4, 1))]))
     with pytest.raises(ValueError, match="one dimension"):
         model.predict_high_band(np.zeros((4, 2)))
-    with pytest.raises(ValueError, match="as many samples"):
+    with pytest.raises(ValueError, match="the same number of samples"):
         log_spectral_distance(truth, truth[1:])
     with pytest.raises(ValueError, match="one dimension"):
         log_spectral_distance(np.zeros((4, 2)), np.zeros((4, 2)))

@@ -20,7 +20,7 @@ from coupledict.classification._class_residuals import ClassAtoms
 from coupledict.classification._dictionaries import default_components
 from coupledict.classification._folds import draw_folds
 from coupledict.classification._heads import fit_head
-from coupledict.classification._kernel import choose_kernel, choose_landmarks, fit_kernel_head, likeness
+from coupledict.classification._kernel import choose_kernel, choose_landmarks, fit_kernel_head, rbf_kernel
 from coupledict.files import read_model, write_model
 
 
@@ -54,8 +54,8 @@ def test_a_fold_is_left_out_as_by_fitting_without_it(rng, shape, alpha):
     rest = np.setdiff1d(np.arange(shape[0]), fold)
     without = Ridge(penalty).fit(inputs[rest], targets[rest], sample_weight=weights[rest])
     mean, found = weights @ targets / weights.sum(), without.predict(inputs[fold])
-    stretched = mean + np.sum((decided - mean) * (found - mean)) / np.sum((found - mean) ** 2) * (found - mean)
-    np.testing.assert_allclose(decided, stretched if alpha == "auto" else found, atol=2e-4)
+    rescaled = mean + np.sum((decided - mean) * (found - mean)) / np.sum((found - mean) ** 2) * (found - mean)
+    np.testing.assert_allclose(decided, rescaled if alpha == "auto" else found, atol=2e-4)
 
 
 def test_inputs_are_judged_by_the_fold(rng):
@@ -111,7 +111,7 @@ def test_shares_follow_what_parts_know(rng):
 
     def loss(shares):
         decided = sum(share * {"good": good, "bad": bad}[part] / found.sizes[part] for part, share in shares.items())
-        return log_loss(y, softmax(found.sharpness * decided, axis=1))
+        return log_loss(y, softmax(found.inverse_temperature * decided, axis=1))
 
     for part in ("good", "bad"):
         for factor in (0.8, 1.25):
@@ -129,36 +129,46 @@ def test_shares_do_not_depend_on_units(rng):
 def test_parts_that_say_nothing(rng):
     targets = np.eye(2)[rng.integers(2, size=50)]
     found = fit_shares({"one": np.zeros((50, 2)), "two": np.ones((50, 2))}, targets, np.ones(50))
-    assert found.sharpness > 0
+    assert found.inverse_temperature > 0
     assert found.shares
 
 
 def test_a_blend_by_hand():
     X, y, new, _ = made()
     model = CoupledClassifier(random_state=0, n_dictionaries=2).fit(X, y)
-    recognizer, route = model._recognizer, model._recognizer.routes[(0,)]
+    recognizer, source_head = model._recognizer, model._recognizer.source_heads[(0,)]
     assert model.head_ == "blend"
-    assert model.head_shares_ == route.shares
-    assert "kernel" in route.shares
+    assert model.head_shares_ == source_head.shares
+    assert "kernel" in source_head.shares
     scaler, landmarks = recognizer.scalers[0], recognizer.landmarks
     expected = np.zeros((len(new), 3))
-    if "codes" in route.shares:
-        codes = [head(own) for head, own in zip(route.heads, recognizer.inputs((0,), [new]), strict=True)]
-        expected += route.shares["codes"] / route.sizes["codes"] * np.mean(codes, axis=0)
-    if "features" in route.shares:
+    if "codes" in source_head.shares:
+        codes = [head(own) for head, own in zip(source_head.code_heads, recognizer.inputs((0,), [new]), strict=True)]
+        expected += source_head.shares["codes"] / source_head.sizes["codes"] * np.mean(codes, axis=0)
+    if "features" in source_head.shares:
         own = (new - X.mean(axis=0)) * landmarks.gains["features"][0]
         expected += (
-            route.shares["features"] / route.sizes["features"] * (own @ route.features.coef + route.features.intercept)
+            source_head.shares["features"]
+            / source_head.sizes["features"]
+            * (own @ source_head.features.coef + source_head.features.intercept)
         )
     kept = X[np.argsort(y, kind="stable")]
     gain = landmarks.gains["kernel"][0]
-    alike = likeness((new - X.mean(axis=0)) * gain, (kept - X.mean(axis=0)) * gain, route.kernel.rate)
-    expected += route.shares["kernel"] / route.sizes["kernel"] * (alike @ route.kernel.coef + route.kernel.intercept)
-    if "residuals" in route.shares:
+    alike = rbf_kernel((new - X.mean(axis=0)) * gain, (kept - X.mean(axis=0)) * gain, source_head.kernel.rate)
+    expected += (
+        source_head.shares["kernel"]
+        / source_head.sizes["kernel"]
+        * (alike @ source_head.kernel.coef + source_head.kernel.intercept)
+    )
+    if "residuals" in source_head.shares:
         atoms = ClassAtoms(scaler.coded(kept), np.sort(y), 3, 10)
-        expected -= route.shares["residuals"] / route.sizes["residuals"] * atoms.residuals(scaler.coded(new))
+        expected -= (
+            source_head.shares["residuals"] / source_head.sizes["residuals"] * atoms.residuals(scaler.coded(new))
+        )
     np.testing.assert_allclose(model.decision_function(new), expected, atol=1e-8)
-    np.testing.assert_allclose(model.predict_proba(new), softmax(route.sharpness * expected, axis=1), atol=1e-7)
+    np.testing.assert_allclose(
+        model.predict_proba(new), softmax(source_head.inverse_temperature * expected, axis=1), atol=1e-7
+    )
 
 
 def test_residuals_of_classes_are_least_squares(rng):
@@ -184,8 +194,8 @@ def test_kernel_with_weights_is_kernel_ridge_regression(rng, exact):
     landmarks = X[chosen]
     distances = ((landmarks[:, None] - landmarks) ** 2).sum(axis=2)
     np.testing.assert_allclose(2 / head.rate, np.median(distances[~np.eye(len(chosen), dtype=bool)]))
-    values, axes = np.linalg.eigh(likeness(landmarks, landmarks, head.rate) + 1e-8 * np.eye(len(chosen)))
-    turned = likeness(X, landmarks, head.rate) @ axes / np.sqrt(values)
+    values, axes = np.linalg.eigh(rbf_kernel(landmarks, landmarks, head.rate) + 1e-8 * np.eye(len(chosen)))
+    turned = rbf_kernel(X, landmarks, head.rate) @ axes / np.sqrt(values)
     centered = turned - weights @ turned / weights.sum()
     penalty = 0.2 * float(weights @ np.sum(centered**2, axis=1)) / len(chosen)
     oracle = Ridge(penalty).fit(turned, targets, sample_weight=weights)
@@ -290,7 +300,7 @@ def test_sparsity_is_chosen_or_given(rng):
     given = CoupledClassifier(random_state=0, head="codes+features", n_nonzero_coefs=1).fit(X, y)
     assert given.n_nonzero_coefs_ == 1
     assert chosen.score(new, truth) > given.score(new, truth)
-    with pytest.raises(TypeError, match="n_nonzero_coefs to be an integer"):
+    with pytest.raises(ValueError, match="n_nonzero_coefs to be 'auto' or an integer"):
         CoupledClassifier(n_nonzero_coefs="all").fit(X, y)
 
 
@@ -299,7 +309,7 @@ def test_a_blend_needs_labels_and_entries():
     gap = X.copy()
     gap[3, 2] = np.nan
     for parameters, given, labels in (({"missing": "nan"}, gap, y), ({"unlabeled": -1}, X, np.where(y == 1, -1, y))):
-        with pytest.raises(ValueError, match="complete samples that all have labels for head='blend'"):
+        with pytest.raises(ValueError, match="complete samples with labels for head='blend'"):
             CoupledClassifier(head="blend", **parameters).fit(given, labels)
     assert CoupledClassifier(missing="nan", random_state=0).fit(gap, y).head_ == "kernel"
     assert not hasattr(CoupledClassifier(missing="nan", random_state=0).fit(gap, y), "head_shares_")
@@ -387,7 +397,7 @@ def test_bad_weights():
     X, y, *_ = made(60)
     for make in (CoupledClassifier, SparseRepresentationClassifier):
         for weights in (np.zeros(60), np.r_[-1.0, np.ones(59)]):
-            with pytest.raises(ValueError, match=r"sample_weight to be at least 0|Sample weights must contain"):
+            with pytest.raises(ValueError, match=r"sample_weight to have no negative|Sample weights must contain"):
                 make().fit(X, y, sample_weight=weights)
         with pytest.raises(ValueError, match=r"sample_weight"):
             make().fit(X, y, sample_weight=np.ones(59))
@@ -420,22 +430,22 @@ def refused(path, tensors, metadata):
 
 def test_blends_that_contradict_themselves(saved, tmp_path):
     tensors, metadata = read_model(saved / "blend")
-    path, route = tmp_path / "model", metadata["routes"]["0"]
+    path, source_head = tmp_path / "model", metadata["source_heads"]["0"]
 
-    def with_route(**changed):
-        return metadata | {"routes": {"0": route | changed}}
+    def with_head(**changed):
+        return metadata | {"source_heads": {"0": source_head | changed}}
 
     for changed in (
         {"shares": {"magic": 1.0}},
         {"shares": {}},
-        {"shares": dict.fromkeys(route["shares"], -0.5)},
-        {"sizes": dict.fromkeys(route["sizes"], 0.0)},
+        {"shares": dict.fromkeys(source_head["shares"], -0.5)},
+        {"sizes": dict.fromkeys(source_head["sizes"], 0.0)},
         {"sizes": {}},
         {"shares": {"features": 1.0}},
-        {"sharpness": -1.0},
-        {"alphas": []} if route["alphas"] else {"alphas": [1.0]},
+        {"inverse_temperature": -1.0},
+        {"alphas": []} if source_head["alphas"] else {"alphas": [1.0]},
     ):
-        refused(path, tensors, with_route(**changed))
+        refused(path, tensors, with_head(**changed))
     refused(path, tensors, metadata | {"residual_coefs": 0})
     refused(path, tensors, metadata | {"residual_coefs": "many"})
     refused(path, tensors, metadata | {"fitted_with": metadata["fitted_with"] | {"head": "codes"}})
@@ -452,9 +462,9 @@ def test_representations_that_contradict_themselves(saved, tmp_path):
     tensors, metadata = read_model(saved / "residuals")
     chosen = metadata["chosen"]
     for changed in (
-        {"sharpness": 0.0},
-        {"sharpness": "sharp"},
-        {"sharpness": None},
+        {"inverse_temperature": 0.0},
+        {"inverse_temperature": "sharp"},
+        {"inverse_temperature": None},
         {"coding": "auto"},
         {"preprocess": "whiten"},
         {"n_nonzero_coefs": 0},

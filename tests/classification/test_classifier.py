@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from coupledict import DictionaryLearning, sparse_encode
 from coupledict.classification import CoupledClassifier
-from coupledict.classification._blending import fit_sharpness
+from coupledict.classification._blending import fit_inverse_temperature
 from coupledict.classification._heads import fit_head
 from coupledict.classification._label_views import draw_by_class, share_atoms, target_codes, view_sets
 from coupledict.classification._scaling import Scaler
@@ -90,7 +90,7 @@ def test_several_dictionaries_decide_together(Xy):
     model = make(n_dictionaries=3, head="codes+features").fit(X, y)
     assert len(model.learners_) == 3
     inputs = list(model._recognizer.inputs((0,), [X]))
-    decided = [head(part) for head, part in zip(model._recognizer.routes[(0,)].heads, inputs, strict=True)]
+    decided = [head(part) for head, part in zip(model._recognizer.source_heads[(0,)].code_heads, inputs, strict=True)]
     assert not np.allclose(decided[0], decided[1])
     np.testing.assert_allclose(model.decision_function(X), np.mean(decided, axis=0), rtol=1e-12)
 
@@ -247,10 +247,10 @@ def test_penalty_follows_the_noise(rng):
     assert strengths[0] < strengths[1] < strengths[2]
 
 
-def test_sharpness_maximises_the_likelihood(rng):
+def test_inverse_temperature_maximises_the_likelihood(rng):
     targets = np.eye(3)[np.arange(300) % 3]
     decisions = targets + rng.standard_normal((300, 3))
-    found = fit_sharpness(decisions, targets, np.ones(300))
+    found = fit_inverse_temperature(decisions, targets, np.ones(300))
 
     def loss(factor):
         exponents = np.exp(factor * decisions)
@@ -258,7 +258,9 @@ def test_sharpness_maximises_the_likelihood(rng):
 
     assert loss(found) < loss(1.3 * found)
     assert loss(found) < loss(found / 1.3)
-    assert fit_sharpness(targets, targets, np.ones(300)) < 20, "not beyond all bounds where every decision is right"
+    assert fit_inverse_temperature(targets, targets, np.ones(300)) < 20, (
+        "not beyond all bounds where every decision is right"
+    )
 
 
 def test_scaling(rng):
@@ -448,11 +450,11 @@ def test_bad_parameters(Xy):
     for parameters, words in (
         ({"n_components": 0}, "n_components to be at least 1"),
         ({"n_dictionaries": 0}, "n_dictionaries to be at least 1"),
-        ({"n_nonzero_coefs": 1.5}, "n_nonzero_coefs to be an integer"),
-        ({"label_weight": -1}, "label_weight to be a finite number of at least 0"),
+        ({"n_nonzero_coefs": 1.5}, "n_nonzero_coefs to be 'auto' or an integer"),
+        ({"label_weight": -1}, "label_weight to be a number from 0 to"),
         ({"label_consistency": np.inf}, "label_consistency to be a finite number"),
         ({"head": "labels"}, "head to be one of"),
-        ({"ridge_alpha": "big"}, "ridge_alpha to be a number"),
+        ({"ridge_alpha": "big"}, "ridge_alpha to be 'auto' or a number"),
         ({"preprocess": "whiten"}, "preprocess to be one of"),
         ({"pursuit": "lasso"}, r"pursuit to be one of \('omp', 'ols'\)"),
         ({"head": "dictionary", "ridge_alpha": 1.0}, "have no meaning"),

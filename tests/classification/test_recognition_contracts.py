@@ -37,7 +37,7 @@ def matcher(**parameters):
     return CrossModalMatcher(**SMALL, n_dictionaries=2, **parameters)
 
 
-#: How each is made and fitted, and the stages that its callback is told of, with the units of work of each.
+#: How each is made and fitted, and the stages that its callback is reports of, with the units of work of each.
 FITS = {
     "classifier": (classifier, lambda m, Xs, y: m.fit(Xs, y), {"learning": 2 * 3, "fitting heads": 3}),
     "label dictionary": (
@@ -72,11 +72,11 @@ def snapshot(model):
 @pytest.mark.parametrize("name", FITS)
 def test_a_callback_hears_of_all_work_in_order(data, name, n_jobs):
     make, fit, stages = FITS[name]
-    told = []
-    plain, watched = fit(make(), *data), fit(make(n_jobs=n_jobs, callback=told.append), *data)
-    assert all(type(progress) is Progress for progress in told)
+    reports = []
+    plain, watched = fit(make(), *data), fit(make(n_jobs=n_jobs, callback=reports.append), *data)
+    assert all(type(progress) is Progress for progress in reports)
     expected = [(stage, done, total) for stage, total in stages.items() for done in range(1, total + 1)]
-    assert [(progress.stage, progress.completed, progress.total) for progress in told] == expected
+    assert [(progress.stage, progress.completed, progress.total) for progress in reports] == expected
     ignored = {"callback", "n_jobs"}
     one, other = ({k: v for k, v in vars(model).items() if k not in ignored} for model in (plain, watched))
     for shown in (one, other):  # the time that iterations took
@@ -110,20 +110,20 @@ def test_a_fit_that_is_stopped_leaves_everything_as_it_was(data, name, error, fi
     if fitted:
         fit(model, [X[:60] for X in Xs], y[:60])
     for number in {1, next(iter(stages.values())), sum(stages.values())}:
-        told = []
+        reports = []
 
-        def stop(progress, told=told, number=number):
-            told.append(progress)
-            if len(told) == number and error is RuntimeError:
+        def stop(progress, reports=reports, number=number):
+            reports.append(progress)
+            if len(reports) == number and error is RuntimeError:
                 raise RuntimeError("The callback failed.")
-            if len(told) == number and error is KeyboardInterrupt:
+            if len(reports) == number and error is KeyboardInterrupt:
                 _thread.interrupt_main()  # fits may run in other threads
-            return len(told) == number and error is StoppedByCallback
+            return len(reports) == number and error is StoppedByCallback
 
         before = snapshot(model)
         with pytest.raises(error):
             fit(model.set_params(callback=stop), Xs, y)
-        assert len(told) == number or error is not StoppedByCallback, "nobody is asked twice"
+        assert len(reports) == number or error is not StoppedByCallback, "nobody is asked twice"
         assert snapshot(model) == before
     if not fitted:
         with pytest.raises(Exception, match="not fitted"):
@@ -132,14 +132,14 @@ def test_a_fit_that_is_stopped_leaves_everything_as_it_was(data, name, error, fi
 
 def test_matching_tells_how_far_it_is(data):
     (A, B), _ = data
-    model, told = matcher().fit([A, B]), []
-    model.set_params(callback=lambda progress: told.append((progress.stage, progress.completed, progress.total)))
+    model, reports = matcher().fit([A, B]), []
+    model.set_params(callback=lambda progress: reports.append((progress.stage, progress.completed, progress.total)))
     with SIZES.changed(gallery_rows=40):
         model.similarity(A, B)
         model.match(A, B)
         model.score([A, B])
     by_stage = {"comparing": [40, 80, 90], "matching": [40, 80, 90], "ranking": [1, 2]}
-    assert told == [(stage, done, counts[-1]) for stage, counts in by_stage.items() for done in counts]
+    assert reports == [(stage, done, counts[-1]) for stage, counts in by_stage.items() for done in counts]
     before = snapshot(model)
     model.set_params(callback=lambda progress: True)
     for use in (model.similarity, model.match, lambda A, B: model.score([A, B])):
@@ -207,7 +207,7 @@ def test_a_classifier_of_views_by_name(data, tmp_path):
             np.testing.assert_array_equal(model.encode(given, learner=1).toarray(), listed.encode(same, 1).toarray())
         with pytest.raises(ValueError, match=r"views named \['upper', 'lower'\] in X, got one named 'left'"):
             model.predict({"left": A})
-    with pytest.raises(ValueError, match="without names before"):
+    with pytest.raises(ValueError, match="had no names before"):
         listed.predict({"upper": A})
     assert "first dictionary, upper" in by_name._repr_html_()
     assert not hasattr(by_name.fit([A, B], y), "view_names_in_"), "a second fit forgets the names"
@@ -216,7 +216,7 @@ def test_a_classifier_of_views_by_name(data, tmp_path):
 def test_one_array_for_a_classifier_of_samples(data):
     (A, B), y = data
     for views in ([A, B], {"a": A}, Views([A, B])):
-        with pytest.raises(ValueError, match="For those there is CoupledClassifier"):
+        with pytest.raises(ValueError, match="Use CoupledClassifier for those"):
             representation().fit(views, y)
 
 
@@ -252,7 +252,7 @@ def test_labels_by_name(data):
     assert model.score(views, labels) == same.score([A[:60], B], [y[:60], y])
     with pytest.raises(ValueError, match="labels for each of the views"):
         matcher(semi_coupled=True).fit(views, {"text": y[:60]})
-    with pytest.raises(ValueError, match="without names"):
+    with pytest.raises(ValueError, match="had no names"):
         matcher(semi_coupled=True).fit([A, B], labels)
 
 

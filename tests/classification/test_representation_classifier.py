@@ -169,7 +169,7 @@ def test_bad_input(Xy):
             SparseRepresentationClassifier(**parameters).fit(X, y)
     with pytest.raises(ValueError, match="got one class"):
         SparseRepresentationClassifier().fit(X, np.zeros(60))
-    with pytest.raises(ValueError, match="For those there is CoupledClassifier"):
+    with pytest.raises(ValueError, match="Use CoupledClassifier for those"):
         SparseRepresentationClassifier().fit([X, X], y)
     with pytest.raises(ValueError, match="X to be finite, got NaN in sample"):
         SparseRepresentationClassifier().fit(np.where(X.max() == X, np.nan, X), y)

@@ -53,7 +53,7 @@ def test_each_set_of_views_has_a_head_for_its_codes(data):
     codes = sparse_encode(Xs[1], atoms, n_nonzero_coefs=4).toarray()
     np.testing.assert_array_equal(model.encode([None, Xs[1]], learner=0).toarray(), codes)
     codes *= np.linalg.norm(atoms, axis=1) * np.sqrt(model.learners_[0].view_weights_[1])
-    head = model._recognizer.routes[(1,)].heads[0]
+    head = model._recognizer.source_heads[(1,)].code_heads[0]
     expected = codes @ head.coef + head.intercept
     np.testing.assert_allclose(model.decision_function([None, Xs[1]]), expected, atol=1e-9)
     residual = np.eye(4)[y] - expected
@@ -69,7 +69,7 @@ def test_one_view_in_a_list_is_the_view(data):
 def test_more_views_than_sets_have_heads(rng):
     Xs, y = two_domains(rng, n_views=5)
     model = make(n_dictionaries=1).fit(Xs, y)
-    assert (1, 3) not in model._recognizer.routes
+    assert (1, 3) not in model._recognizer.source_heads
     alone = [model.decision_function([X if v == w else None for w, X in enumerate(Xs)]) for v in (1, 3)]
     given = [X if v in (1, 3) else None for v, X in enumerate(Xs)]
     np.testing.assert_allclose(model.decision_function(given), np.mean(alone, axis=0))
@@ -104,7 +104,7 @@ def test_no_views_with_all_classes(data):
     Xs, y = data
     lacking = np.stack([y < 2, y > 1], axis=1) & (np.arange(300) < 200)[:, None]
     apart = [np.where(lacking[:, [v]], np.nan, X) for v, X in enumerate(Xs)]
-    with pytest.raises(ValueError, match="views in which samples of every class are labelled, got none"):
+    with pytest.raises(ValueError, match="a view in which every class has labelled samples, got none"):
         make(unlabeled=-1, missing="nan").fit(apart, np.where(np.arange(300) < 200, y, -1))
 
 
@@ -112,7 +112,7 @@ def test_a_view_that_no_label_reaches(rng):
     """Pairs of the views are in the samples with all of them; here those are not classified from the other view."""
     Xs, y = two_domains(rng, n_views=2)
     model = make().fit(Xs, y)
-    del model._recognizer.routes[(1,)]
+    del model._recognizer.source_heads[(1,)]
     with pytest.raises(ValueError, match=r"got views \[1\] only"):
         model.predict([None, Xs[1]])
 
@@ -203,7 +203,7 @@ def test_files_that_contradict_themselves(data, tmp_path, coupled):
     refused({}, {"parameters": {"colour": "red"}})
     refused({}, {"feature_names_in": ["a"]})
     if coupled:
-        refused({}, {"routes": {"7": metadata["routes"]["0"]}})
+        refused({}, {"source_heads": {"7": metadata["source_heads"]["0"]}})
         refused({}, {"dtype": "int64"})
         refused({}, {"n_views": 3})
         refused({}, {"history": [1, 2]})

@@ -192,7 +192,7 @@ def test_files_that_look_like_pictures_are_named_if_they_are_left_out(engine, tm
     (folder / "3.png").symlink_to(folder / "nowhere.png")
     done = good(call("fuse", folder, "-o", tmp_path / "out.png"))
     assert taken(engine) == ["1.png", "2.png"]
-    expected = f"Left out of '{folder}' what cannot be read as a picture: 3.png, a.psd, b.xcf and 2 more."
+    expected = f"Left out files of '{folder}' that cannot be read as pictures: 3.png, a.psd, b.xcf and 2 more."
     assert done.stderr == f"Warning: {expected}\n"
     done = good(call("fuse", folder, "-o", tmp_path / "out.png", "--force", "--json"))
     assert json.loads(done.stdout)["warnings"] == [expected]
@@ -210,7 +210,7 @@ def test_the_output_in_the_folder_is_no_source(engine, tmp_path):
     good(call("fuse", tmp_path / "link", *outputs, "--force"))
     assert taken(engine) == ["1.png", "2.png"]
     sentence = refused(call("fuse", tmp_path / "out.png", tmp_path / "2.png", *outputs, "--force"), code=2)
-    assert "Expected an output that is none of the sources" in sentence
+    assert "Expected an output that is not a source" in sentence
 
 
 def test_a_pattern_in_quotes(engine, tmp_path):
@@ -255,7 +255,7 @@ def test_what_is_given_twice_is_taken_once(engine, tmp_path):
     (tmp_path / "other.png").symlink_to(tmp_path / "stack" / "2.png")
     done = good(call("fuse", tmp_path / "stack", tmp_path / "stack", tmp_path / "other.png", "-o", tmp_path / "o.png"))
     assert taken(engine) == ["1.png", "2.png"]
-    assert "3.png' only once: it was given already as" in done.stderr
+    assert "3.png' only once: it was already given as" in done.stderr
     assert "other.png' only once" in done.stderr
     one = tmp_path / "stack" / "1.png"
     assert "two or more pictures to fuse, got 1" in refused(call("fuse", one, one, "-o", tmp_path / "p.png"), code=2)
@@ -278,7 +278,7 @@ def test_folders_without_pictures(tmp_path):
     out = tmp_path / "out.png"
     assert "Expected pictures in the folder" in refused(call("fuse", tmp_path / "empty", "-o", out), code=1)
     save(tmp_path / "stacks" / "a", "1.png")
-    assert "--batch takes each as a stack" in refused(call("fuse", tmp_path / "stacks", "-o", out), code=1)
+    assert "--batch treats each as a stack" in refused(call("fuse", tmp_path / "stacks", "-o", out), code=1)
 
 
 def test_bad_stacks_are_one_sentence_each_and_nothing_is_written(stack, tmp_path):
@@ -296,15 +296,15 @@ def test_bad_stacks_are_one_sentence_each_and_nothing_is_written(stack, tmp_path
     ):
         sentence = refused(call("fuse", left, right, tmp_path / name, "-o", out), code=1)
         assert f"got 200 x 160 pixels of 8-bit colour in '{left}' and {words} in '{tmp_path / name}'." in sentence
-    assert "damaged or no image" in refused(call("fuse", left, tmp_path / "broken.png", "-o", out))
+    assert "damaged or not an image" in refused(call("fuse", left, tmp_path / "broken.png", "-o", out))
     assert "found none" in refused(call("fuse", left, tmp_path / "nothing.png", "-o", out))
     assert "ending in" in refused(call("fuse", left, right, "-o", tmp_path / "out.xyz"))
     assert "make it first" in refused(call("fuse", left, right, "-o", tmp_path / "no" / "out.png"))
     for more in (("--map", out), ("--depth", out), ("--map", tmp_path / "a.png", "--depth", tmp_path / "a.png")):
         assert "different files" in refused(call("fuse", left, right, "-o", out, *more), code=2)
-    assert "--format together with --batch" in refused(call("fuse", left, right, "-o", out, "--format", "tif"), code=2)
+    assert "--format only with --batch" in refused(call("fuse", left, right, "-o", out, "--format", "tif"), code=2)
     never = ("--register", "never", "--motion", "shift")
-    assert "nothing is moved" in refused(call("fuse", left, right, "-o", out, *never), code=2)
+    assert "which moves nothing" in refused(call("fuse", left, right, "-o", out, *never), code=2)
     assert not out.exists()
 
 
@@ -363,7 +363,7 @@ def test_what_was_done_to_each_picture_is_said(engine, tmp_path):
         f" 33.3% of the pixels are from {folder}/2.png",
         f" 33.3% of the pixels are from {folder}/3.png, brightness times 0.951. It could not be aligned.",
         f"Aligned 1 of 3 pictures with {folder}/2.png.",
-        "Kept what all pictures cover, 14 x 8 of 16 x 12 pixels; cut are 2 left, 2 above, 0 right, 2 below.",
+        "Kept the area that all pictures cover, 14 x 8 of 16 x 12 pixels; cropped 2 left, 2 top, 0 right, 2 bottom.",
         f"Wrote {tmp_path}/out.png.",
     ]
     done = good(call("fuse", folder, "-o", tmp_path / "out.png", "--force", "--json", "--depth", tmp_path / "d.tif"))
@@ -447,7 +447,7 @@ def test_a_batch_of_stacks(engine, tmp_path):
     assert sorted(os.listdir(out)) == ["b10.tif", "b9.tif", "with.dot.tif"]
     assert f"b9: wrote {out}/b9.tif, 16 x 12 pixels from 3 pictures." in done.stdout
     assert done.stdout.splitlines()[-1] == f"Fused 3 of 3 stacks into {out}."
-    assert "notes': there are no pictures in it" in done.stderr
+    assert "notes': it has no pictures" in done.stderr
 
 
 def test_a_stack_that_fails_does_not_end_the_others(engine, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ from PIL import Image
 from scipy.ndimage import gaussian_filter
 
 import coupledict
-from coupledict.cli import _learn
 from coupledict.files import read_model
 from coupledict.foundation.block_sizes import SIZES
 from support.command import call, refused
-from support.inner import InitName, ModelState, Normalize, Pursuit, ScheduleName, UnusedAtoms, UpdateName
+from support.inner import ModelState
 
 N_SAMPLES = 400
 
@@ -62,12 +60,12 @@ def test_what_was_learned_is_told_to_people_and_to_machines(arrays, tmp_path):
     done = call("learn", *files, "-o", tmp_path / "a", *asked)
     assert f"Learned 8 atoms in 2 views (patches, features) from {N_SAMPLES} samples" in done.stdout
     assert done.stderr == ""
-    told = json.loads(call("learn", *files, "-o", tmp_path / "b", *asked, "--json").stdout)
+    reported = json.loads(call("learn", *files, "-o", tmp_path / "b", *asked, "--json").stdout)
     expected = learned(arrays)
-    assert told["command"] == "learn"
-    assert told["score"] == pytest.approx(expected.score(list(arrays)))
-    assert told["views"] == [{"name": "patches", "n_features": 12}, {"name": "features", "n_features": 7}]
-    assert (told["n_samples"], told["iterations"], told["n_components"]) == (N_SAMPLES, 5, 8)
+    assert reported["command"] == "learn"
+    assert reported["score"] == pytest.approx(expected.score(list(arrays)))
+    assert reported["views"] == [{"name": "patches", "n_features": 12}, {"name": "features", "n_features": 7}]
+    assert (reported["n_samples"], reported["iterations"], reported["n_components"]) == (N_SAMPLES, 5, 8)
 
 
 def test_arrays_of_one_file_come_in_the_order_asked_for(arrays, tmp_path):
@@ -127,19 +125,6 @@ def test_signs_and_the_lasso_reach_the_learner(arrays, tmp_path):
     assert free.components_[0].min() < 0
 
 
-def test_the_choices_are_those_of_the_learner():
-    choices = {
-        _learn.Update: UpdateName,
-        _learn.Normalize: Normalize,
-        _learn.Init: InitName,
-        _learn.Pursuit: Pursuit,
-        _learn.Unused: UnusedAtoms,
-        _learn.Schedule: ScheduleName,
-    }
-    for mine, theirs in choices.items():
-        assert {choice.value for choice in mine} == set(get_args(theirs))
-
-
 def test_learning_goes_on_from_a_checkpoint(arrays, tmp_path):
     files = (tmp_path / "patches.npy", tmp_path / "features.npy")
     kept, asked = tmp_path / "kept", ("-T", 3, "--components", 8, "--iterations", 6)
@@ -185,17 +170,17 @@ def test_a_stopped_command_writes_no_model_and_tells_how_to_go_on(arrays, tmp_pa
     ("arguments", "code", "sentence"),
     [
         (["patches.npy", "nothing.npy"], 1, "found none at"),
-        (["patches.npy", "short.npy"], 1, "Expected the same number of samples in every view, got 400 in 'patches'"),
+        (["patches.npy", "short.npy"], 1, "Expected the same number of samples in every view, got 400 and"),
         (["patches.npy", "pickled.npy"], 1, "to hold an array of numbers"),
         (["patches.npy", "text.npy"], 1, "to hold an array of numbers"),
-        (["words.npy", "words.npy"], 1, "not real numbers"),
-        (["line.npy", "line.npy"], 1, "expected one row per sample"),
+        (["words.npy", "words.npy"], 1, "to hold real numbers"),
+        (["line.npy", "line.npy"], 1, "to have one row per sample"),
         (["missing-numbers.npy"], 1, "NaN"),
         (["pairs.npz"], 1, "Expected the same number of samples"),
         (["pairs.npz", "--views", "patches,nothing"], 2, "(patches, features, other), got 'nothing'"),
         (["pairs.npz", "--views", "patches,patches"], 2, "each array once"),
         (["pairs.npz", "patches.npy"], 2, "one .npz file with all views"),
-        (["patches.npy", "--views", "a"], 2, "together with one .npz file"),
+        (["patches.npy", "--views", "a"], 2, "only with one .npz file"),
         (["patches.npy", "--patch", "8"], 2, "--patch with folders"),
         (["patches.npy", "--keep-mean"], 2, "--keep-mean with folders"),
         (["patches.npy", "folder"], 2, "for all views or for none"),
@@ -252,12 +237,12 @@ def test_patches_of_pictures_are_cut_at_the_same_places(folders, tmp_path):
     asked = ("--patch", 5, "--patches", 600, "-T", 3, "--iterations", 3, "--components", 30)
     done = call("learn", *folders, "-o", tmp_path / "m", *asked)
     assert done.returncode == 0, done.stderr
-    assert f"Without a partner, so left out, in {folders[0]}: alone.png." in done.stdout
+    assert f"Left out pictures of {folders[0]} without a partner: alone.png." in done.stdout
     made = read_model(tmp_path / "m")[1]["made"]
     assert (made["patch_size"], made["views"], made["centred"]) == ([[5, 5]] * 2, ["sharp", "soft"], True)
     assert made["n_samples"] == 600
     model = coupledict.load(tmp_path / "m")
-    assert np.abs(model.components_[0].mean(axis=1)).max() < 1e-6  # learned from patches without their mean
+    assert np.abs(model.components_[0].mean(axis=1)).max() < 1e-5  # learned from patches without their mean
     # White noise and its blurred copy have codes in common only if the patches lie at the same places.
     picture = np.asarray(Image.open(folders[0] / "one.png")).astype(float)
     there = np.lib.stride_tricks.sliding_window_view(picture, (5, 5)).reshape(-1, 25)
@@ -322,9 +307,9 @@ def test_codes_are_those_of_the_learner_however_they_are_written(arrays, model, 
     np.testing.assert_array_equal(found, expected)
     assert "exists already" in refused(call("encode", model, *given, "-o", out), code=3)
     done = call("encode", model, "none", given[1], "-o", out, "--force", "--json")
-    told = json.loads(done.stdout)
-    assert told["shape"] == [N_SAMPLES, 8]
-    assert told["nonzeros"] == np.count_nonzero(coupledict.load(model).transform([None, arrays[1]]).toarray())
+    reported = json.loads(done.stdout)
+    assert reported["shape"] == [N_SAMPLES, 8]
+    assert reported["nonzeros"] == np.count_nonzero(coupledict.load(model).transform([None, arrays[1]]).toarray())
     assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
 
 
@@ -394,7 +379,9 @@ def test_views_that_do_not_fit_the_model_are_one_sentence_each(arrays, model, tm
     assert "at least one view" in refused(call("encode", model, "none", "-", "-o", out), code=2)
     assert "ending in .npz" in refused(call("encode", model, patches, features, "-o", tmp_path / "c.txt"), code=2)
     assert "from 0 to 1, got 2" in refused(call("predict", model, patches, "-", "--view", 2, "-o", out), code=2)
-    assert "other than the wanted" in refused(call("predict", model, patches, "-", "--view", 0, "-o", out), code=2)
+    assert "other than the one to predict" in refused(
+        call("predict", model, patches, "-", "--view", 0, "-o", out), code=2
+    )
     assert "folders of pictures" in refused(
         call("predict", model, patches, "-", "--view", 1, "-o", tmp_path / "out.png"), code=1
     )

@@ -34,15 +34,15 @@ def work(clock, lines, seconds, total, stage="fusing"):
 
 
 def test_short_work_is_silent(clock):
-    told = []
-    work(clock, Lines("", told.append, clock), 9.9, 1000)
-    assert told == []
+    reported = []
+    work(clock, Lines("", reported.append, clock), 9.9, 1000)
+    assert reported == []
 
 
 def test_longer_work_shows_life_and_the_time_left(clock):
-    told = []
-    work(clock, Lines("", told.append, clock), 50, 1000)
-    assert told == [
+    reported = []
+    work(clock, Lines("", reported.append, clock), 50, 1000)
+    assert reported == [
         "fusing: 20 % in 10 s, about 40 s left",
         "fusing: 30 % in 15 s, about 35 s left",
         "fusing: 40 % in 20 s, about 30 s left",
@@ -57,28 +57,28 @@ def test_longer_work_shows_life_and_the_time_left(clock):
 
 def test_lines_do_not_crowd(clock):
     """Work that goes fast after a slow beginning."""
-    told = []
-    lines = Lines("", told.append, clock)
+    reported = []
+    lines = Lines("", reported.append, clock)
     work(clock, lines, 9.9, 1, "learning")
     work(clock, lines, 5, 100)
-    assert told == ["fusing: 10 % in 10 s, about 4 s left", "fusing: 71 % in 13 s, about 1 s left"]
+    assert reported == ["fusing: 10 % in 10 s, about 4 s left", "fusing: 71 % in 13 s, about 1 s left"]
 
 
 def test_long_work_is_never_silent_for_long(clock):
-    told = []
-    work(clock, Lines("flower (2 of 3)", told.append, clock), 7200, 7200)
-    assert 100 < len(told) < 140
-    assert told[0] == "flower (2 of 3): fusing: 1 % in 60 s, about 119 min left"
-    assert told[-2] == "flower (2 of 3): fusing: 99 % in 119 min, about 60 s left"
-    assert told[-1] == "flower (2 of 3): fusing: 100 % in 2 h 0 min"
+    reported = []
+    work(clock, Lines("flower (2 of 3)", reported.append, clock), 7200, 7200)
+    assert 100 < len(reported) < 140
+    assert reported[0] == "flower (2 of 3): fusing: 1 % in 60 s, about 119 min left"
+    assert reported[-2] == "flower (2 of 3): fusing: 99 % in 119 min, about 60 s left"
+    assert reported[-1] == "flower (2 of 3): fusing: 100 % in 2 h 0 min"
 
 
 def test_stages_follow_each_other(clock):
-    told = []
-    lines = Lines("", told.append, clock)
+    reported = []
+    lines = Lines("", reported.append, clock)
     work(clock, lines, 20, 2, "learning")
     work(clock, lines, 40, 2, "fusing")
-    assert told == [
+    assert reported == [
         "learning: 50 % in 10 s, about 10 s left",
         "learning: 100 % in 20 s",
         "fusing: 50 % in 40 s, about 20 s left",
@@ -87,12 +87,12 @@ def test_stages_follow_each_other(clock):
 
 
 def test_work_without_a_total_says_that_it_lives(clock):
-    told = []
-    lines = Lines("", told.append, clock)
+    reported = []
+    lines = Lines("", reported.append, clock)
     for done in range(200):
         clock.now += 1
         lines(Progress("reading", done, None))
-    assert told == ["reading: 60 s so far", "reading: 2 min so far", "reading: 3 min so far"]
+    assert reported == ["reading: 60 s so far", "reading: 2 min so far", "reading: 3 min so far"]
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_durations(seconds, expected):
 
 def test_lines_are_for_logs_and_not_for_machines(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["coupledict", "fuse"])
-    with progress_bar("stack") as told:
-        assert isinstance(told, Lines)
-    told._tell("a line")
+    with progress_bar("stack") as reported:
+        assert isinstance(reported, Lines)
+    reported._tell("a line")
     assert capsys.readouterr() == ("", "a line\n")
     monkeypatch.setattr(sys, "argv", ["coupledict", "fuse", "--json"])
-    with progress_bar() as told:
-        assert told is None
+    with progress_bar() as reported:
+        assert reported is None
 
 
 class Terminal(io.StringIO):
@@ -127,11 +127,11 @@ def test_no_escapes_where_none_are_wanted(monkeypatch, variables, takes):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "argv", ["coupledict", "learn"])
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with progress_bar("learning") as told:
-        told(Progress("coding", 1, 2))
+    with progress_bar("learning") as reported:
+        reported(Progress("coding", 1, 2))
     assert ("\x1b" in sys.stderr.getvalue()) is takes
-    with watched(1, "learning") as told:
-        told(Progress("coding", 1, 2))
+    with watched(1, "learning") as reported:
+        reported(Progress("coding", 1, 2))
     assert ("\x1b" in sys.stderr.getvalue()) is takes
     assert not takes_escapes(io.StringIO())
 

@@ -89,11 +89,11 @@ def test_what_cannot_be_read_is_a_sentence_of_our_own_and_exits_with_1(folder, c
 
 
 def test_objects_are_told_from_damage(folder):
-    assert "objects of Python, which are not read" in refused(call("learn", "objects.npy", "-o", "m"))
-    assert "objects of Python, which are not read" in refused(call("learn", "objects.npz", "-o", "m"))
+    assert "Python objects, which are not read" in refused(call("learn", "objects.npy", "-o", "m"))
+    assert "Python objects, which are not read" in refused(call("learn", "objects.npz", "-o", "m"))
     for file in ("garbage.npy", "cut.npy", "pickled.npy"):
         assert "another kind of file or a damaged one" in refused(call("learn", file, "-o", "m"))
-    assert "not real numbers" in refused(call("learn", "words.npz", "-o", "m"))
+    assert "to hold real numbers" in refused(call("learn", "words.npz", "-o", "m"))
 
 
 def test_sentences_name_options_where_the_library_names_parameters(folder):
@@ -108,9 +108,9 @@ def test_sentences_name_options_where_the_library_names_parameters(folder):
     [
         (errno.ENOENT, "Expected the file or folder 'some.npy', found none"),
         (errno.EISDIR, "Expected a file, got the folder 'some.npy'."),
-        (errno.ENOTDIR, "Expected a folder on the way to 'some.npy', got a file."),
-        (errno.EACCES, "Permission is needed for 'some.npy'"),
-        (errno.ENOSPC, "There is no room left on the disk for 'some.npy'"),
+        (errno.ENOTDIR, "Expected every parent of 'some.npy' to be a folder, got a file."),
+        (errno.EACCES, "Permission to use 'some.npy'"),
+        (errno.ENOSPC, "There is no space left on the disk for 'some.npy'"),
         (errno.EIO, "The system could not use 'some.npy': input/output error."),
     ],
 )

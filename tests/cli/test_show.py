@@ -44,10 +44,10 @@ def test_a_model_is_told_to_people_and_to_machines(model):
     assert facts["view 1"] == "View 1: 7 features (curves)"
     assert facts["settings"] == "max_iter=2, n_components=12, n_nonzero_coefs=2, random_state=0"
     assert facts["learned"].startswith("2 iterations in ")
-    told = json.loads(call("show", model, "--json").stdout)
-    assert [(view["n_features"], view["shape"]) for view in told["views"]] == [(16, [4, 4]), (7, [7])]
-    assert told["parameters"] == {"n_components": 12, "n_nonzero_coefs": 2, "max_iter": 2, "random_state": 0}
-    assert told["learning"]["mean_nonzeros"] == coupledict.load(model).history_[-1]["mean_nonzeros"]
+    reported = json.loads(call("show", model, "--json").stdout)
+    assert [(view["n_features"], view["shape"]) for view in reported["views"]] == [(16, [4, 4]), (7, [7])]
+    assert reported["parameters"] == {"n_components": 12, "n_nonzero_coefs": 2, "max_iter": 2, "random_state": 0}
+    assert reported["learning"]["mean_nonzeros"] == coupledict.load(model).history_[-1]["mean_nonzeros"]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
@@ -110,7 +110,7 @@ def test_the_shape_of_atoms_is_asked_for_noted_or_guessed(model, tmp_path):
     for odd in ([[3, 3], None], [1, 2], "squares", [["x"], None], {"a": 1}, [[16.5], []]):
         write_model(noted, tensors, metadata | {"made": {"patch_size": odd, "views": [3, None]}})
         assert shape_told(noted) == [[4, 4], [7]], odd
-    assert "multiplies to 16 features" in refused(call("show", model, "--patch", "8x8"), code=1)
+    assert "a product of 16 features" in refused(call("show", model, "--patch", "8x8"), code=1)
     for odd in ("8y8", "0", "4x4x4", "", "2x2x2x2"):
         assert "Expected --patch" in refused(call("show", model, "--patch", odd), code=2)
 
@@ -134,31 +134,31 @@ def test_models_of_tasks_show_their_dictionaries(tmp_path, rng):
     SuperResolution.pretrained(2).save(tmp_path / "enlarger")
     BandwidthExtension.pretrained().save(tmp_path / "widener")
     MultiFocusFusion().save(tmp_path / "fusion")
-    told = {}
+    reported = {}
     for name in ("classifier", "residuals", "matcher", "enlarger", "widener", "fusion"):
         done = call("show", tmp_path / name, "--html", tmp_path / f"{name}.html", "--json")
         assert done.returncode == 0, (name, done.stderr)
-        told[name] = json.loads(done.stdout)
+        reported[name] = json.loads(done.stdout)
         assert (tmp_path / f"{name}.html").exists()
-    assert told["classifier"]["classes"] == ["ant", "bee"]
-    assert told["classifier"]["n_dictionaries"] == 2
-    assert [view["name"] for view in told["classifier"]["views"]] == ["View 0", "View 1", "Labels"]
-    assert told["residuals"]["classes"] == ["ant", "bee"]
-    assert [view["name"] for view in told["enlarger"]["views"]] == ["Looks for", "Adds"]
-    assert all(len(view["shape"]) == 2 for view in told["enlarger"]["views"])
-    assert [view["name"] for view in told["widener"]["views"]] == ["Low band", "High band"]
-    assert all(len(view["shape"]) == 1 for view in told["widener"]["views"])
-    assert [view["shape"] for view in told["fusion"]["views"]] == [[8, 8]] * 2
-    assert len(told["matcher"]["views"]) == 2
+    assert reported["classifier"]["classes"] == ["ant", "bee"]
+    assert reported["classifier"]["n_dictionaries"] == 2
+    assert [view["name"] for view in reported["classifier"]["views"]] == ["View 0", "View 1", "Labels"]
+    assert reported["residuals"]["classes"] == ["ant", "bee"]
+    assert [view["name"] for view in reported["enlarger"]["views"]] == ["Looks for", "Adds"]
+    assert all(len(view["shape"]) == 2 for view in reported["enlarger"]["views"])
+    assert [view["name"] for view in reported["widener"]["views"]] == ["Low band", "High band"]
+    assert all(len(view["shape"]) == 1 for view in reported["widener"]["views"])
+    assert [view["shape"] for view in reported["fusion"]["views"]] == [[8, 8]] * 2
+    assert len(reported["matcher"]["views"]) == 2
 
 
 def test_info_tells_what_is_there():
-    told = json.loads(call("info", "--json").stdout)
+    reported = json.loads(call("info", "--json").stdout)
     build = coupledict.build_info()
-    assert {key: told[key] for key in build} == build
-    assert told["versions"]["numpy"] == np.__version__
-    assert told["extras"]["images"] is True
-    assert told["threads"] >= 1
+    assert {key: reported[key] for key in build} == build
+    assert reported["versions"]["numpy"] == np.__version__
+    assert reported["extras"]["images"] is True
+    assert reported["threads"] >= 1
     lines = call("info").stdout.splitlines()
     assert any(line.split() == ["numpy", np.__version__] for line in lines)
     assert not any(line.startswith("missing") and "images" in line for line in lines)
@@ -173,8 +173,8 @@ def test_info_tells_what_is_missing_and_how_to_get_it(monkeypatch):
 
 def test_info_lists_every_extra():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    told = json.loads(call("info", "--json").stdout)["extras"]
-    assert [*told, "all"] == list(project["optional-dependencies"])
+    reported = json.loads(call("info", "--json").stdout)["extras"]
+    assert [*reported, "all"] == list(project["optional-dependencies"])
 
 
 def test_info_knows_the_modules_of_packages():
@@ -255,9 +255,9 @@ def test_json_of_a_model_is_plain_text_and_holds_its_strings(hostile):
     done = call("show", hostile, "--json")
     assert done.stdout.isascii()
     assert unprintable(done.stdout) == set()
-    told = json.loads(done.stdout)
-    assert told["version"] == "".join(STEERING)
-    assert told["classes"][0] == "a" + "".join(STEERING[:-1])
+    reported = json.loads(done.stdout)
+    assert reported["version"] == "".join(STEERING)
+    assert reported["classes"][0] == "a" + "".join(STEERING[:-1])
 
 
 @pytest.mark.parametrize("more", [[], ["--json"], ["--debug"]])

@@ -56,15 +56,15 @@ def test_the_look_and_the_densities_are_kept(pictures, look, tmp_path):
     arguments = ("stain", pictures / "pale.png", "--target", pictures / "target.png", "-o", out, "--json")
     done = run(*arguments, "--save-model", model, "--densities", prefix, "--threads", 2)
     assert done.returncode == 0, done.stderr
-    told, own = json.loads(done.stdout), StainSeparator().fit(SOURCE)
+    reported, own = json.loads(done.stdout), StainSeparator().fit(SOURCE)
     maps = [tmp_path / "source-hematoxylin.png", tmp_path / "source-eosin.png"]
-    assert told["densities"] == [str(file) for file in maps]
-    assert (told["command"], told["output"], told["model"]) == ("stain", str(out), str(model))
-    assert (told["width"], told["height"]) == SOURCE.shape[1::-1]
+    assert reported["densities"] == [str(file) for file in maps]
+    assert (reported["command"], reported["output"], reported["model"]) == ("stain", str(out), str(model))
+    assert (reported["width"], reported["height"]) == SOURCE.shape[1::-1]
     for name, stains in (("source", own), ("target", look)):
-        np.testing.assert_allclose(told[name]["stains"], stains.stain_matrix_, atol=1e-6)
-        np.testing.assert_allclose(told[name]["white"], stains.white_, atol=1e-6)
-        np.testing.assert_allclose(told[name]["max_density"], stains.max_density_, atol=1e-6)
+        np.testing.assert_allclose(reported[name]["stains"], stains.stain_matrix_, atol=1e-6)
+        np.testing.assert_allclose(reported[name]["white"], stains.white_, atol=1e-6)
+        np.testing.assert_allclose(reported[name]["max_density"], stains.max_density_, atol=1e-6)
     pixels = pixels_of(out)
     np.testing.assert_array_equal(pixels[..., :3], look.normalize(SOURCE))
     assert (pixels[..., 3] == 90).all()

@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from coupledict import CoupledDictionaryLearning, sparse_encode
+from coupledict import sparse_encode
+from support.learners import plain
 
 DTYPES = [np.float32, np.float64]
 pursuits = pytest.mark.parametrize("pursuit", ["omp", "ols"])
@@ -73,7 +74,7 @@ def test_coefficients_that_rounding_makes_harmful_are_not_written(rng, level):
 def test_a_common_support_does_no_harm_either(rng, level, dtype):
     views = [rng.standard_normal((100, p)).astype(dtype) for p in (20, 12)]
     start = [slow_waves(24, view.shape[1], np.float32).astype(dtype) for view in views]
-    learner = CoupledDictionaryLearning(
+    learner = plain(
         24, n_nonzero_coefs=12, coupling="support", init=start, max_iter=1, update="mod", random_state=0
     ).fit(views)
     learner.components_ = start
@@ -141,9 +142,7 @@ def test_weights_beyond_the_range_of_energies(rng):
 def test_a_score_at_any_scale(rng, exponent, coupling):
     sources = rng.standard_normal((60, 4))
     views = [sources @ rng.standard_normal((4, p)) for p in (5, 7)]
-    learner = CoupledDictionaryLearning(
-        8, n_nonzero_coefs=2, max_iter=3, coupling=coupling, random_state=0, n_jobs=1
-    ).fit(views)
+    learner = plain(8, n_nonzero_coefs=2, max_iter=3, coupling=coupling, random_state=0, n_jobs=1).fit(views)
     expected = learner.score(views)
     assert 0 < expected < 1
     assert learner.score([np.ldexp(view, exponent) for view in views]) == pytest.approx(expected, rel=1e-9)

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder
+from coupledict import DictionaryLearning, OnlineDictionaryLearning, SparseCoder
 from coupledict import sparse_encode as encode_any
 from coupledict.coding.passes import encode
 from coupledict.coding.samples import Samples
 from coupledict.foundation.block_sizes import SIZES
 from support.coherent import FAMILIES, SIGNALS, make_atoms, make_signals
 from support.constrained_twins import assert_lasso, duality_gap, fault_of_lasso_code, lasso_code, objective
-from support.learners import make, planted_views
+from support.inner import Threads
+from support.learners import make, plain, planted_views
 from support.masked_twins import knock_out
 from support.pairwise import pairs
 from support.problems import LEVELS, encode_with, make_coder, random_dictionary
@@ -116,7 +117,7 @@ def test_the_bits_depend_on_nothing_else(level, dtype, positive, rng, sizes):
     np.testing.assert_array_equal(sparse_encode(X[70:71], D, alpha, positive).toarray(), whole[70:71])
     np.testing.assert_array_equal(sparse_encode(X, D, alpha, positive, missing="nan").toarray(), whole)
     coder = make_coder([D], [1], dtype, pursuit="lasso", alpha=alpha, positive=positive, n_samples=150)
-    cut = encode(coder, Samples([X], np.dtype(dtype)), 2, chunk_size=7).as_csr(200)[0]
+    cut = encode(coder, Samples([X], np.dtype(dtype)), Threads(2), chunk_size=7).as_csr(200)[0]
     np.testing.assert_array_equal(cut.toarray(), whole)
     sizes(gram_bytes=0)
     np.testing.assert_array_equal(sparse_encode(X, D, alpha, positive).toarray(), whole)
@@ -350,7 +351,7 @@ def test_dask(positive, rng):
 def test_what_is_refused(options, sentence, rng):
     X = rng.standard_normal((20, 4))
     with pytest.raises(ValueError, match=sentence):
-        CoupledDictionaryLearning(3, **options).fit([X, X])
+        plain(3, **options).fit([X, X])
     if "coupling" not in options:
         with pytest.raises(ValueError, match=sentence):
             encode_any(X, np.eye(4), **options)

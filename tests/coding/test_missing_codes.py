@@ -10,13 +10,13 @@ from sklearn.linear_model import orthogonal_mp
 
 from coupledict import sparse_encode
 from coupledict.coding import incomplete, passes
-from coupledict.coding.making import make_coder
+from coupledict.coding.coders import make_coder
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
 from support import twins
 from support.compare import Problem
-from support.inner import _native
+from support.inner import Threads, _native
 from support.masked_twins import assert_masked_codes_match, cut_problems, encode_cut, knock_out
 from support.pairwise import pairs
 from support.problems import LEVELS, encode_with, random_dictionary, smooth_patches
@@ -172,9 +172,9 @@ def test_samples_of_the_same_views_share_one_gram_matrix(pursuit, rng):
     Xs = [rng.standard_normal((4000, p)) for p in widths]
     Xs[0][::3], Xs[1][1::3], Xs[1][5::9, 4] = np.nan, np.nan, np.nan
     coder = coder_of(Xs, Ds, 6, pursuit=pursuit)
-    coded = passes.encode(coder, Samples(Xs, Xs[0].dtype, missing=True), 2)
+    coded = passes.encode(coder, Samples(Xs, Xs[0].dtype, missing=True), Threads(2))
     assert sorted(coder._coders) == [(0,), (0, 1), (1,)]
-    assert all(part._plans[0].has_gram for part in coder._coders.values())
+    assert all(part._plan.has_gram for part in coder._coders.values())
     alone = sparse_encode([Xs[0][1::3], None], Ds, n_nonzero_coefs=6, pursuit=pursuit)
     assert_same_bits(coded.as_csr(30)[0][1::3], alone)
 
@@ -200,9 +200,9 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, 
     holes = knock_out(rng, Xs, 0.2, absent=0.3)
     Xs = [np.where(rng.random((300, 1)) < 0.4, view, X) for view, X in zip(holes, Xs, strict=True)]
     coder, samples = coder_of(Xs, Ds, 12, pursuit=pursuit, tol=1e-2), Samples(Xs, Xs[0].dtype, missing=True)
-    first = passes.encode(coder, samples, 1)
+    first = passes.encode(coder, samples, Threads())
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 211)]:
-        again = passes.encode(coder, samples, n_jobs, chunk_size=chunk_size)
+        again = passes.encode(coder, samples, Threads(n_jobs), chunk_size=chunk_size)
         for name in ("indptr", "indices", "values", "energy", "status"):
             np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
     codes = first.as_csr(60)[0].toarray().astype(float)
@@ -213,7 +213,7 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, pursuit, budget, 
 
 def coder_of(Xs, Ds, limit, *, pursuit="omp", tol=None):
     rule = CodingRule(limit, tol, pursuit)
-    return make_coder(Recipe(Ds, np.ones(len(Ds)), Xs[0].dtype, rule, len(Xs[0]), missing=True), 1)
+    return make_coder(Recipe(Ds, np.ones(len(Ds)), Xs[0].dtype, rule, len(Xs[0]), missing=True), Threads())
 
 
 def assert_same_bits(codes, expected):
@@ -234,8 +234,8 @@ def test_nothing_known_is_a_zero_code_with_a_warning(level, dtype, pursuit, rng)
         codes = sparse_encode(X, D, pursuit=pursuit, missing="nan", **limits)
     assert np.diff(codes.indptr).astype(bool).tolist() == [True, False, True, True, False]
     rule = CodingRule.checked(limits.get("n_nonzero_coefs"), None, pursuit, alpha=limits.get("alpha"))
-    coder = make_coder(Recipe([D], np.ones(1), X.dtype, rule, 5, missing=True), 1)
-    coded = passes.encode(coder, Samples([X], X.dtype, missing=True), 1)
+    coder = make_coder(Recipe([D], np.ones(1), X.dtype, rule, 5, missing=True), Threads())
+    coded = passes.encode(coder, Samples([X], X.dtype, missing=True), Threads())
     assert (coded.status == _native.UNKNOWN).tolist() == [False, True, False, False, True]
     np.testing.assert_array_equal(coded.energy[[1, 4]], 0)
 

@@ -19,6 +19,7 @@ from support.constrained_twins import (
     encode_positive_support,
     fault_of_positive_code,
 )
+from support.inner import Threads
 from support.learners import make, planted_views
 from support.masked_twins import cut_problems, knock_out
 from support.pairwise import pairs
@@ -145,7 +146,7 @@ def test_the_bits_depend_on_nothing_else(level, dtype, pursuit, rng):
     np.testing.assert_array_equal(sparse_encode(X[:3], D, **options).toarray(), whole[:3])
     np.testing.assert_array_equal(sparse_encode(X[70:71], D, **options).toarray(), whole[70:71])
     coder = make_coder([D], [1], dtype, limit=9, pursuit=pursuit, positive=True, n_samples=150)
-    cut = encode(coder, Samples([X], np.dtype(dtype)), 2, chunk_size=7).as_csr(120)[0]
+    cut = encode(coder, Samples([X], np.dtype(dtype)), Threads(2), chunk_size=7).as_csr(120)[0]
     np.testing.assert_array_equal(cut.toarray(), whole)
     np.testing.assert_array_equal(sparse_encode(X, D, **options, missing="nan").toarray(), whole)
 
@@ -258,7 +259,7 @@ def test_tolerances_a_little_below_a_residual(level, pursuit, coupling, rng):
 
     def error_of(x, D, **limits):
         coder = make_coder([D], [1], np.float32, **limits, **options)
-        code = encode(coder, Samples([x[None]], np.dtype(np.float32)), 1).as_csr(85)[0].toarray()[0]
+        code = encode(coder, Samples([x[None]], np.dtype(np.float32)), Threads()).as_csr(85)[0].toarray()[0]
         return np.sum((x.astype(float) - code.astype(float) @ D.astype(float)) ** 2)
 
     for _ in range(12):
@@ -279,7 +280,7 @@ def test_float32_tells_what_its_rounding_misses(rng, coupling):
     D = (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(np.float32)
     X = rng.standard_normal((60, 9)).astype(np.float32)
     coder = make_coder([D], [1], np.float32, tol=1e-8, coupling=coupling, positive=True, n_samples=60)
-    coded = encode(coder, Samples([X], np.dtype(np.float32)), 1)
+    coded = encode(coder, Samples([X], np.dtype(np.float32)), Threads())
     energy = np.sum((X - coded.as_csr(40)[0].astype(float) @ D.astype(float)) ** 2, axis=1)
     missed = np.count_nonzero(energy > 1e-8 * (1 + 1e-6))
     assert 10 < missed < 55
@@ -295,7 +296,7 @@ def encode_support(Xs, Ds, *, limit, tol=None, weights=None):
     coder = make_coder(
         Ds, weights, dtype, limit=limit, tol=tol, coupling="support", positive=True, n_samples=len(Xs[0])
     )
-    return [codes.toarray() for codes in encode(coder, Samples(Xs, dtype), 1).as_csr(len(Ds[0]))]
+    return [codes.toarray() for codes in encode(coder, Samples(Xs, dtype), Threads()).as_csr(len(Ds[0]))]
 
 
 def check_support(Xs, Ds, codes, expected, limit, max_ties):

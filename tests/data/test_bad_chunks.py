@@ -210,7 +210,7 @@ def test_features_change(chunks):
 
 def test_rows_of_the_views_differ(chunks):
     chunks[4][0] = chunks[4][0][:-1]
-    assert_refused(chunks, r"the same number of samples in every view of chunk 4, got \[49, 50\]\.")
+    assert_refused(chunks, r"the same number of samples in every view, got 49 and 50 \(chunk 4\[1\]\)\.")
 
 
 def test_a_view_is_missing_from_one_chunk(chunks):

@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coupledict.data.block_work import Wanted
-from coupledict.data.blocked import Blocked
-from coupledict.data.blocks import find_blocks
+from coupledict.data.blocks import Blocked, find_blocks
+from coupledict.data.jobs import SumCodes, TreeSum
 from coupledict.data.memory import InMemory
-from coupledict.data.order import Order
-from coupledict.data.pieces import even_shares, spread
-from coupledict.data.tree import TreeSum
+from coupledict.data.order import Order, even_shares, take_pieces
 from support import twins
 from support import twins_of_updates as twin
 from support.inner import RUN_AHEAD, Cancelled, CancelToken, CodingRule, Piece, Recipe, Threads, check_finite, in_order
@@ -73,7 +70,7 @@ sizes_of_blocks = st.lists(st.integers(0, 1200), min_size=1, max_size=40).filter
 @given(sizes_of_blocks, st.floats(0, 1), st.integers(0, 1000), st.integers(0, 2**32 - 1))
 def test_pieces(sizes, share, place, seed):
     size = max(1, round(share * sum(sizes)))
-    pieces, end = spread(sizes, Order.random(len(sizes), np.random.default_rng(seed)), place, size)
+    pieces, end = take_pieces(sizes, Order.random(len(sizes), np.random.default_rng(seed)), place, size)
     numbers = [piece.block for piece in pieces]
     assert numbers == sorted(set(numbers)), "each block comes at most once, in order"
     assert all(0 <= piece.start < piece.stop <= sizes[piece.block] for piece in pieces)
@@ -89,7 +86,7 @@ def test_blocks_take_turns(sizes, share, seed):
     order, place = Order.random(len(sizes), np.random.default_rng(seed)), 0
     turns = np.zeros(len(sizes), int)
     for _ in range(25):
-        pieces, place = spread(sizes, order, place, min(max(1, round(share * sum(sizes))), max(1, sum(sizes) - 1)))
+        pieces, place = take_pieces(sizes, order, place, min(max(1, round(share * sum(sizes))), max(1, sum(sizes) - 1)))
         for piece in pieces:
             turns[piece.block] += 1
     filled = turns[np.array(sizes) > 0]
@@ -99,11 +96,11 @@ def test_blocks_take_turns(sizes, share, seed):
 def test_few_rows_are_not_all_neighbours():
     """1600 of a million rows come as runs from four blocks, not from one; and from other places the next time."""
     order = Order.random(100, np.random.default_rng(0))
-    first, place = spread([10_000] * 100, order, 0, 1600)
+    first, place = take_pieces([10_000] * 100, order, 0, 1600)
     assert [piece.stop - piece.start for piece in first] == [400] * 4
-    again, _ = spread([10_000] * 100, order, place, 1600)
+    again, _ = take_pieces([10_000] * 100, order, place, 1600)
     assert not {piece.block for piece in first} & {piece.block for piece in again}
-    cycle, _ = spread([10_000] * 100, order, 100, 1600)
+    cycle, _ = take_pieces([10_000] * 100, order, 100, 1600)
     assert {p.block for p in cycle} == {p.block for p in first}
     assert [p.start for p in cycle] != [p.start for p in first]
 
@@ -150,7 +147,7 @@ def test_statistics_equal_the_twin(rng, dtype, n_jobs):
     chunks = make_chunks(rng, [40, 0, 700, 1, 90, 33], dtype=dtype)
     dictionaries, weights = [random_dictionary(rng, 20, p).astype(dtype) for p in WIDTHS], np.array([0.5, 2.0])
     recipe = Recipe(dictionaries, weights, np.dtype(dtype), CodingRule(3), 864)
-    found = opened(chunks).sum_codes(recipe, None, Threads(n_jobs), Wanted(n_worst=7))
+    found = opened(chunks).run(SumCodes(recipe, n_worst=7), Threads(n_jobs))
     Xs = [np.concatenate(view) for view in zip(*chunks, strict=True)]
     codes = twins.sparse_encode(Xs, dictionaries, n_nonzero_coefs=3, view_weights=weights, dtype=dtype)
     A, Bs = twin.statistics(Xs, codes)
@@ -166,7 +163,7 @@ def test_statistics_equal_the_twin(rng, dtype, n_jobs):
     worst = np.argsort(-left)[:7]
     np.testing.assert_allclose(found.worst.energy, left[worst], rtol=1e-4)
     np.testing.assert_array_equal(found.worst.rows[1], Xs[1][worst])
-    alone = opened(chunks).sum_codes(recipe, None, Threads(), Wanted(n_worst=7))
+    alone = opened(chunks).run(SumCodes(recipe, n_worst=7), Threads())
     np.testing.assert_array_equal(found.sums[0].a, alone.sums[0].a)
     np.testing.assert_array_equal(found.sums[0].b, alone.sums[0].b)
 
@@ -175,12 +172,12 @@ def test_a_part_of_the_samples(rng):
     chunks = make_chunks(rng, [40, 50])
     dictionaries = [random_dictionary(rng, 20, p) for p in WIDTHS]
     recipe = Recipe(dictionaries, np.ones(2), np.dtype(float), CodingRule(3), 90)
-    found = opened(chunks).sum_codes(recipe, [Piece(0, 5, 20), Piece(1, 0, 3)], Threads(2))
+    found = opened(chunks).run(SumCodes(recipe), Threads(2), [Piece(0, 5, 20), Piece(1, 0, 3)])
     views = [np.concatenate([chunks[0][v][5:20], chunks[1][v][:3]]) for v in (0, 1)]
-    expected = InMemory(views).sum_codes(recipe, None, Threads())
+    expected = InMemory(views).run(SumCodes(recipe), Threads())
     np.testing.assert_allclose(found.sums[0].b, expected.sums[0].b, rtol=1e-12, atol=1e-12)
     assert found.n_samples == 18
-    nothing = opened([[view[:0] for view in chunks[0]]]).sum_codes(recipe, None, Threads(2))
+    nothing = opened([[view[:0] for view in chunks[0]]]).run(SumCodes(recipe), Threads(2))
     assert (nothing.n_samples, nothing.energy, nothing.sums[0].a.any()) == (0, 0.0, False)
 
 
@@ -355,7 +352,7 @@ def test_memory_is_that_of_a_few_blocks(n_jobs):
     recipe = Recipe([np.eye(64)], np.ones(1), np.dtype(float), CodingRule(1), 81_920)
     tracemalloc.start()
     try:
-        found = data.sum_codes(recipe, None, Threads(n_jobs))
+        found = data.run(SumCodes(recipe), Threads(n_jobs))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

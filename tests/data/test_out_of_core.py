@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import zarr
 
-from coupledict import PAPER, CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
+from coupledict import PAPER, DictionaryLearning, OnlineDictionaryLearning
 from coupledict.data import blocks
 from coupledict.foundation.block_sizes import SIZES
 from support.cases import first_and_slow
-from support.learners import assert_same_model, make, planted_views, without_times
+from support.learners import assert_same_model, make, plain, planted_views, without_times
 from support.programs import run, run_python
 
 ROWS = 50
@@ -417,9 +417,7 @@ def test_history_tells_what_happened(rng):
 
 def test_threads_do_not_change_a_bit(rng):
     views, _ = planted_views(rng, n=700)
-    fits = [
-        CoupledDictionaryLearning(12, n_nonzero_coefs=2, random_state=3, n_jobs=n).fit(cut(views)) for n in (1, 2, 7)
-    ]
+    fits = [plain(12, n_nonzero_coefs=2, random_state=3, n_jobs=n).fit(cut(views)) for n in (1, 2, 7)]
     for learner in fits[1:]:
         assert_same_model(fits[0], learner)
         assert_same_refit(fits[0], learner)

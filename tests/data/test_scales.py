@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledict.data.blocked import Blocked
-from coupledict.data.blocks import ArrayBlocks
+from coupledict.data.blocks import ArrayBlocks, Blocked
 from coupledict.data.memory import InMemory
 from support.inner import Threads
 from support.learners import planted_views

@@ -104,17 +104,17 @@ def test_a_line_that_breaks_off_keeps_nothing(server, tmp_path):
 
 
 def test_an_absent_file_says_what_to_do(server, tmp_path):
-    message = expect_nothing(remote(server, name="none.bin"), tmp_path, r"got the answer 404 \(Not Found\)")
+    message = expect_nothing(remote(server, name="none.bin"), tmp_path, r"got HTTP status 404 \(Not Found\)")
     assert f"Expected to download {server.address}/none.bin" in message
-    assert f"by hand to '{tmp_path / 'set' / 'none.bin'}'" in message
-    assert "give data_home= a folder that has it." in message
+    assert f"save the file as '{tmp_path / 'set' / 'none.bin'}'" in message
+    assert "set data_home= to a folder that has it." in message
 
 
 def test_nobody_listens(server, tmp_path):
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # taken, but nobody listens
         address = f"http://127.0.0.1:{held.getsockname()[1]}/file.bin"
-        expect_nothing(RemoteFile("a", address, {"": 1}), tmp_path, r"error of the network \(.*refused\)")
+        expect_nothing(RemoteFile("a", address, {"": 1}), tmp_path, r"network error \(.*refused\)")
 
 
 def test_an_unknown_host_is_told_without_numbers(server, tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ def test_an_unknown_host_is_told_without_numbers(server, tmp_path, monkeypatch):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    message = expect_nothing(remote(server), tmp_path, r"error of the network \(Name or service not known\)")
+    message = expect_nothing(remote(server), tmp_path, r"network error \(Name or service not known\)")
     assert "Errno" not in message
 
 
@@ -133,12 +133,12 @@ def test_silence_has_an_end(server, tmp_path):
 
 
 def test_a_line_that_drips_has_an_end(server, tmp_path):
-    expect_nothing(remote(server), tmp_path, "no end within -1 seconds", longest=-1.0)
+    expect_nothing(remote(server), tmp_path, "not complete within -1 seconds", longest=-1.0)
 
 
 def test_answers_that_are_no_http_are_told(server, tmp_path):
     server.manners["file.bin"] = "nonsense"
-    assert "\x1b" not in expect_nothing(remote(server), tmp_path, "error of the network")
+    assert "\x1b" not in expect_nothing(remote(server), tmp_path, "network error")
 
 
 def test_redirections_to_addresses_that_are_not_allowed_are_refused(server, tmp_path):
@@ -159,7 +159,7 @@ def test_only_https_is_allowed(tmp_path):
 
 
 def test_what_may_not_be_downloaded_is_an_error(server, tmp_path):
-    with pytest.raises(DownloadError, match="download_if_missing is False; set it to True, or download http"):
+    with pytest.raises(DownloadError, match="download_if_missing is False; set it to True, or save http"):
         fetch(remote(server), tmp_path, download=False)
     assert server.requests == []
 
@@ -231,8 +231,8 @@ def test_an_interrupt_leaves_nothing(server, tmp_path):
         wait_until(lambda: server.half_sent.is_set() and files_in(tmp_path), "half of the file had been sent")
         assert files_in(tmp_path)[0].suffix == ".tmp"
         assert end(child, signal.SIGINT) == -signal.SIGINT
-        told = child.stderr.read()
-    assert "KeyboardInterrupt" in told
+        reported = child.stderr.read()
+    assert "KeyboardInterrupt" in reported
     assert files_in(tmp_path) == []
 
 

@@ -11,11 +11,11 @@ import pytest
 import zarr
 from distributed import Client
 
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, open_codes
+from coupledict import DictionaryLearning, open_codes
 from coupledict.distributed import DaskData, _graph, persist
 from support.dask_cluster import as_dask, cut, readers, traced
-from support.inner import FAN_IN, TreeSum
-from support.learners import assert_same_model, make, planted_views
+from support.inner import FAN_IN, Job, TreeSum
+from support.learners import assert_same_model, make, plain, planted_views
 from support.waiting import PATIENCE
 
 ROWS = 70  # of a chunk; the last has fewer
@@ -219,11 +219,24 @@ def test_codes_outlive_the_samples_they_are_made_of(client, Xs):
 
 def test_every_chunk_is_read_once_an_iteration(client, Xs, tmp_path):
     views = [traced(view, tmp_path / "reads") for view in as_dask(Xs, ROWS)]
-    make(init=[X[:12] for X in Xs], growth=None, predictor="dictionary").fit(views)
+    make(init=[X[:12] for X in Xs], growth=None, predictor="dictionary", scale=None).fit(views)
     assert len(readers(tmp_path / "reads")) == 2 * 15 * (1 + 4), "once for the scale of the samples, then once a pass"
 
 
 # The tree
+
+
+class Values(Job):
+    """Makes a number of each block."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def do(self, samples, resources):
+        return self.values[samples.origin.block]
+
+    def join(self, parts):
+        return list(parts)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 7, 8, 9, 64, 65, 73, 600])
@@ -234,8 +247,12 @@ def test_the_tree_adds_up_in_the_order_of_a_local_fit(rng, n_blocks, n_threads):
     for value in values:
         tree.add(value)
     reading = _graph.Reading((), {}, ())
-    blocks = [_graph.Block(i, _graph.Piece(i, 0, 1), 1, (), (), reading, 1.0, np.dtype(float)) for i in range(n_blocks)]
-    graph, key = _graph.sum_graph("values", lambda ready, views, block: values[block.number], blocks, None, n_threads)
+    dtype = np.dtype(float)
+    blocks = [
+        _graph.Block(i, _graph.Piece(i, 0, 1), 1, (), (), reading, 1.0, dtype, False, False) for i in range(n_blocks)
+    ]
+    graph, key = _graph.sum_graph("values", "job", blocks, n_threads)
+    graph["job"] = _graph.Task("job", _graph.WorkerJob, Values(values))
     assert dask.get(graph, key) == tree.total()
     assert max(len(task.dependencies) for task in graph.values()) <= FAN_IN
 
@@ -286,21 +303,21 @@ def test_only_sums_and_dictionaries_travel(client, rng, tmp_path):
         sizes.append(received(client))
     for found in sizes:
         # "original-from-zarr" names the store, not what is in it.
-        sums = {"sums", "sum-sums", "largest", "sum-largest"}
-        assert {"sums", "recipe"} <= set(found) <= {*sums, "recipe", "original-from-zarr"}
+        sums = {"sumcodes", "sum-sumcodes", "findlargest", "sum-findlargest"}
+        assert {"sumcodes", "job"} <= set(found) <= {*sums, "job", "original-from-zarr"}
         assert max(found.values()) < 8 * (12 * 12 + 12 * 15) + 500
-    assert sizes[0]["sums"] == sizes[1]["sums"]
+    assert sizes[0]["sumcodes"] == sizes[1]["sumcodes"]
 
 
 def test_what_a_chunk_leaves_and_what_it_needs_have_a_size_of_their_own(rng, monkeypatch):
-    seen, run_pass = [], DaskData._sum
+    seen, run_job = [], DaskData.run
 
-    def listen(self, what, job, blocks, recipe):
-        found = run_pass(self, what, job, blocks, recipe)
-        seen.append([len(pickle.dumps(thing)) for thing in (recipe, found)])
+    def listen(self, job, threads, portion=None):
+        found = run_job(self, job, threads, portion)
+        seen.append([len(pickle.dumps(thing)) for thing in (job, found)])
         return found
 
-    monkeypatch.setattr(DaskData, "_sum", listen)
+    monkeypatch.setattr(DaskData, "run", listen)
     for n in (500, 5000):
         Xs = planted_views(rng, n=n)[0]
         with dask.config.set(scheduler="synchronous"):
@@ -368,4 +385,4 @@ def test_other_features_than_the_dictionaries_have_are_refused(Xs):
 
 def test_updates_that_need_all_residuals_say_why_they_cannot(Xs):
     with pytest.raises(ValueError, match="update='sequential' goes through the residuals of all samples"):
-        CoupledDictionaryLearning(12, update="sequential").fit(as_dask(Xs, ROWS))
+        plain(12, update="sequential").fit(as_dask(Xs, ROWS))

@@ -479,6 +479,32 @@ def test_pictures_are_small_and_only_there_after_the_fit(rng, views):
     assert len("".join(re.findall('<div class="coupledict-atoms".*', html, re.DOTALL))) < 100_000
 
 
+def test_the_page_says_how_well_views_predict_each_other(views):
+    learner = make().fit({"a<": views[0], "b": views[1]})
+    html = page(learner)
+    first = learner.prediction_scores_[0]
+    assert f"b from a&lt;: R^2 {first['r2']:.2f} on 120 samples held out (ridge {first['ridge_r2']:.2f}); " in html
+    assert "a&lt; from b: R^2" in html
+    assert "held out" not in page(make(predictor="dictionary").fit(views))
+    assert display.lines_below([]) == ""
+    assert "line 11<br>and 3 more" in display.lines_below([f"line {k}" for k in range(15)])
+
+
+def test_verbose_says_how_well_views_predict_each_other(views, capsys):
+    learner = make(verbose=1).fit(views)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "held out" in line]
+    assert len(lines) == len(learner.prediction_scores_) == 2
+    score = learner.prediction_scores_[0]
+    used = [(share, name) for name, share in score["shares"].items() if share > 0]
+    shares = ", ".join(f"{name} {share:.2f}" for share, name in sorted(used, reverse=True))
+    assert lines[0] == (
+        f"CoupledDictionaryLearning: view 1 from view 0: R^2 {score['r2']:.2f} on 120 samples held out"
+        f" (ridge {score['ridge_r2']:.2f}); {shares}"
+    )
+    make(verbose=1, n_components=2).fit([view[:8] for view in views])
+    assert "view 1 from view 0: ridge regression, with too few samples to judge it by" in capsys.readouterr().out
+
+
 def test_a_picture_that_fails_leaves_the_diagram(views):
     learner = make().fit(views)
     learner.components_ = ["broken"]

@@ -56,7 +56,7 @@ def test_a_float32_view_beside_a_float64_view_gives_float64(Xs):
 
 @pytest.mark.parametrize(("width", "expected"), [(3, 12), (64, 256), (100, 256), (300, 300)])
 def test_default_n_components(rng, width, expected):
-    Xs = [rng.standard_normal((10, width)), rng.standard_normal((10, 2))]
+    Xs = [rng.standard_normal((4 * expected, width)), rng.standard_normal((4 * expected, 2))]
     assert make(None, max_iter=1, predictor="dictionary").fit(Xs).components_[0].shape == (expected, width)
 
 

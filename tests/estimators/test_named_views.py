@@ -73,7 +73,7 @@ def test_names_that_are_not_known(Xs, named, given, message):
 
 def test_names_where_there_are_none(Xs, named):
     learner = make().fit(Xs)
-    with pytest.raises(ValueError, match="given without names before, got a dict of"):
+    with pytest.raises(ValueError, match="had no names before, got a dict of"):
         learner.transform(named)
     with pytest.raises(ValueError, match="the views have no names, got 'sharp'"):
         learner.predict([Xs[0], None], view="sharp")
@@ -193,7 +193,7 @@ def test_chunks_that_leave_a_view_out_or_come_in_another_order(Xs, named):
     )
     with pytest.raises(ValueError, match="got one named 'red'"):
         learner.transform([{"red": chunk["sharp"]} for chunk in chunks])
-    with pytest.raises(ValueError, match="given without names before"):
+    with pytest.raises(ValueError, match="had no names before"):
         make().fit(Xs).transform(chunks)
 
 

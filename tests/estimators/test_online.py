@@ -296,8 +296,8 @@ def test_lasso_learns_and_scores(rng):
     [
         ({"batch_size": 0}, ValueError, "Expected batch_size to be at least 1, got 0"),
         ({"batch_size": 2.5}, TypeError, "Expected batch_size to be an integer"),
-        ({"forgetting": 1}, ValueError, "Expected forgetting to be less than 1, got 1"),
-        ({"forgetting": -0.1}, ValueError, "Expected forgetting to be .* at least 0, got -0.1"),
+        ({"forgetting": 1}, ValueError, "Expected forgetting to be .* below 1, got 1"),
+        ({"forgetting": -0.1}, ValueError, "Expected forgetting to be .* at least 0 .*, got -0.1"),
         ({"alpha": 0.1}, ValueError, "alpha is the penalty of pursuit='lasso'; it has no meaning for 'omp'"),
         ({"pursuit": "lars"}, ValueError, "Expected pursuit to be .*, got 'lars'"),
         ({"coupling": "support", "pursuit": "ols"}, ValueError, "pursuit='ols' is not offered with it"),
@@ -309,7 +309,7 @@ def test_lasso_learns_and_scores(rng):
         (LASSO | {"normalize": "atoms"}, ValueError, "Expected normalize to be one of .*, got 'atoms'"),
         (LASSO | {"coupling": "loose"}, ValueError, "Expected coupling to be one of .*, got 'loose'"),
         (LASSO | {"n_components": 0}, ValueError, "Expected n_components to be at least 1, got 0"),
-        ({"ridge_alpha": -1}, ValueError, "Expected ridge_alpha to be .* at least 0, got -1"),
+        ({"ridge_alpha": -1}, ValueError, "Expected ridge_alpha to be a number from 0 to .*, got -1"),
     ],
 )
 def test_bad_parameters_are_told_before_any_work(batches, parameters, kind, words, method):

@@ -8,8 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import coupledict
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
+from coupledict import DictionaryLearning, ModelFileError, OnlineDictionaryLearning
 from coupledict.files import read_model, write_model
+from support.learners import plain
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def path(tmp_path):
 
 
 def make(**parameters):
-    return CoupledDictionaryLearning(8, **({"n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0} | parameters))
+    return plain(8, **({"n_nonzero_coefs": 2, "max_iter": 3, "random_state": 0} | parameters))
 
 
 def there_and_back(learner, path):

@@ -164,15 +164,15 @@ def test_atoms_learned_together_are_partners_and_those_learned_apart_are_not():
     image = sources.bundled_image("camera")
     sizes = PairSizes(n_patches=3000, n_held_out=500, n_components=64, n_nonzero_coefs=4, max_iter=12, repeats=3)
     soft = ndimage.gaussian_filter(image, 1.0)
-    told = []
-    results, dictionaries = paired_atoms([image], [soft], sizes=sizes, seed=0, threads=2, begin=told.append)
+    reported = []
+    results, dictionaries = paired_atoms([image], [soft], sizes=sizes, seed=0, threads=2, begin=reported.append)
     together, apart = results["together"], results["separate"]
     assert together["median_same"] > 0.8
     assert apart["median_same"] < 0.5
     assert together["same_index_share"] > 5 * apart["same_index_share"]
     assert [atoms.shape for atoms in dictionaries["together"]] == [(64, 64)] * 2
     assert len(results["variants"]) == 4
-    assert len(told) == count_pair_steps(sizes) == 6
+    assert len(reported) == count_pair_steps(sizes) == 6
     trials = results["trials"]
     assert trials[0]["together"]["median_same"] == together["median_same"]
     assert len({trial["together"]["median_same"] for trial in trials}) == 3  # each has patches of its own
@@ -305,16 +305,16 @@ def test_the_sparse_tolerance_is_the_smallest_whole_one_that_needs_few_atoms():
 
 @pytest.mark.slow
 def test_curves_ratios_and_targets_fit_together():
-    sizes, told = TimeSizes(repeats=3, thinning=4), []
+    sizes, reported = TimeSizes(repeats=3, thinning=4), []
     draws = [small_regime(seed=number) for number in range(3)]
     figures = against_time.against_time(
         draws,
         sizes=sizes,
         seed=0,
-        begin=told.append,
+        begin=reported.append,
         find_peers=lambda: ([], ["SPAMS is left out: not installed."]),
     )
-    assert len(told) == against_time.count_steps(sizes) - len(against_time.PEERS)
+    assert len(reported) == against_time.count_steps(sizes) - len(against_time.PEERS)
     methods = {method["key"]: method for method in figures["methods"]}
     assert set(methods) == {method.key for method in METHODS}
     for key, method in methods.items():
@@ -406,7 +406,7 @@ def test_claims_follow_the_figures_of_all_runs():
     assert "2.9 to 3.6 times sooner; in the first run after 0.50 s against 1.60 s" in found[0]["measured"]
     assert "margin 10%), in all 3 runs" in found[0]["why"]
     assert "10 of 32 iterations" in found[2]["measured"]
-    assert "16.0 times sooner, on fresh patches it never gets there" in found[6]["measured"]
+    assert "16.0 times sooner, on fresh patches it never reaches that level" in found[6]["measured"]
 
 
 def test_a_method_that_never_arrives_does_not_hold():

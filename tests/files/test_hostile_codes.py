@@ -47,13 +47,13 @@ def part_of(codes, compressed=False, **arrays):
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"data": np.full(72, np.nan)}, "NaN or infinity"),
-        ({"data": np.zeros(71)}, "part 0 of 1"),
-        ({"data": np.zeros(72, np.float32)}, "not of float64"),
-        ({"data": np.array([None] * 72)}, "no list of numbers"),
-        ({"data": np.zeros(72, [("a", "f8")])}, "no list of numbers"),
-        ({"indices": np.full(72, 6, np.int32)}, "part 0 of 1"),
-        ({"indices": np.full(72, -1, np.int32)}, "part 0 of 1"),
+        ({"data": np.full(80, np.nan)}, "NaN or infinity"),
+        ({"data": np.zeros(79)}, "part 0 of 1"),
+        ({"data": np.zeros(80, np.float32)}, "not of float64"),
+        ({"data": np.array([None] * 80)}, "not a list of numbers"),
+        ({"data": np.zeros(80, [("a", "f8")])}, "not a list of numbers"),
+        ({"indices": np.full(80, 6, np.int32)}, "part 0 of 1"),
+        ({"indices": np.full(80, -1, np.int32)}, "part 0 of 1"),
         ({"indptr": np.arange(41)[::-1]}, "part 0 of 1"),
         ({"indptr": np.zeros(3, np.int64)}, "rows are not complete"),
         ({"shape": np.array([2**62, 2**62])}, "to have shape"),
@@ -78,7 +78,7 @@ def test_parts_that_claim_to_be_large(codes):
     with zipfile.ZipFile(codes / "part-000000.npz", "w") as archive:
         for name in ("data", "indices", "indptr", "shape"):
             archive.writestr(f"{name}.npy", header.getvalue())
-    with pytest.raises(ModelFileError, match="no list of numbers"):
+    with pytest.raises(ModelFileError, match="not a list of numbers"):
         coupledict.open_codes(codes).load()
 
 
@@ -96,7 +96,7 @@ def test_an_index_and_a_part_that_are_pipes(codes):
 def test_the_number_of_nonzeros_is_checked(codes):
     about = json.loads((codes / "index.json").read_text())
     (codes / "index.json").write_text(json.dumps(about | {"nnz": about["nnz"] + 1}))
-    with pytest.raises(ModelFileError, match="it tells of 73 nonzeros and has 72"):
+    with pytest.raises(ModelFileError, match="it claims 81 nonzeros and has 80"):
         coupledict.open_codes(codes).load()
 
 

@@ -261,7 +261,8 @@ def test_no_tensor_of_any_kind_may_hold_what_is_no_number(kinds, path, value):
 
 OPTIONAL = {"version", "stream", "refit.0.1", "refit.1.0", "atom_classes"}
 OPTIONAL_IN = {
-    "checkpoint": {"components.0", "components.1"},  # of the model; a fit is taken up from atoms of its own
+    # Of the model; a fit is taken up from atoms of its own, and finds the standardization again.
+    "checkpoint": {f"{name}.{v}" for name in ("components", "standard.offsets", "standard.factors") for v in (0, 1)},
     "checkpoint as a model": {"checkpoint", "checkpoint.atoms.0", "checkpoint.atoms.1"},
 }
 
@@ -284,7 +285,7 @@ def test_every_tensor_and_every_entry_is_missed(kinds, path):
 def test_names_of_estimators_are_not_imported(kinds, path, name):
     path.write_bytes(changed(kinds["single"], lambda tensors, metadata: metadata.update(estimator=name)))
     before = set(sys.modules)
-    refused(path, words="unknown estimator|it has no|does not tell its estimator")
+    refused(path, words="unknown estimator|it has no|does not name its estimator")
     assert set(sys.modules) == before
 
 

@@ -100,7 +100,7 @@ def test_several_are_told_whatever_the_first_answers():
 
 
 def test_verbose_prints_lines_where_there_is_no_terminal(Xs, capsys):
-    make(verbose=1, max_iter=3).fit(Xs)
+    make(verbose=1, max_iter=3, predictor="dictionary").fit(Xs)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"CoupledDictionaryLearning {k}/3" for k in (1, 2, 3)]
     assert "RMS error" in lines[0]
@@ -113,7 +113,7 @@ def test_verbose_prints_lines_where_there_is_no_terminal(Xs, capsys):
 
 
 def test_verbose_and_callback_go_together(Xs, capsys):
-    learner = make(verbose=1, callback=lambda progress: progress.completed == 2).fit(Xs)
+    learner = make(verbose=1, predictor="dictionary", callback=lambda progress: progress.completed == 2).fit(Xs)
     assert learner.n_iter_ == 2
     assert len(capsys.readouterr().out.splitlines()) == 2
 

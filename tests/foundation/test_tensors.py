@@ -239,7 +239,7 @@ def test_number_types_are_kept(t, dtype):
 def test_large_views_are_not_copied(name):
     """The peak of what Python and NumPy allocate stays below one view, through learning, coding and predicting."""
     make = maker(name)
-    arrays = [np.ones((100_000, 64), np.float32) * np.arange(1, 65, dtype=np.float32) for _ in range(2)]
+    arrays = [np.ones((200_000, 64), np.float32) * np.arange(1, 65, dtype=np.float32) for _ in range(2)]
     views = [make(array) for array in arrays]
     learner = CoupledDictionaryLearning(8, n_nonzero_coefs=1, max_iter=2, random_state=0)
     learner.fit([array[:500] for array in arrays])  # what is imported and made once

@@ -1,4 +1,4 @@
-"""Pictures that shipped models learned from, or that are shown, have rights that are stated, and are credited."""
+"""Pictures that the models of the package learned from, or that are shown, have stated rights and are credited."""
 
 import ast
 import importlib.util

@@ -10,7 +10,7 @@ import tifffile
 from PIL import Image, ImageCms, ImageFile
 
 from coupledict.foundation.block_sizes import SIZES
-from coupledict.images._files import Picture, check_output, read_about, read_image, write_image
+from coupledict.images._files import Picture, check_output, read_header, read_image, write_image
 from support.deep_files import deep_png, lzw_tiff
 
 RNG = np.random.default_rng(0)
@@ -173,7 +173,7 @@ def test_the_header_tells_what_will_be_read(tmp_path, name):
         picture = read_image(file)
     except OSError:
         return
-    about = read_about(file)
+    about = read_header(file)
     assert (about.shape, about.dtype) == (picture.pixels.shape, picture.pixels.dtype)
     assert (about.profile, about.exif) == (picture.profile, picture.exif)
 
@@ -189,7 +189,7 @@ def test_headers_are_read_without_pixels(tmp_path, monkeypatch):
     monkeypatch.setattr(tifffile.TiffPage, "asarray", None)
     monkeypatch.setitem(sys.modules, "cv2", None)
     for name, bits in (("a.png", 16), ("a.tif", 16), ("b.png", 8), ("a.jpg", 8)):
-        assert str(read_about(tmp_path / name)) == f"13 x 9 pixels of {bits}-bit colour"
+        assert str(read_header(tmp_path / name)) == f"13 x 9 pixels of {bits}-bit colour"
     assert loaded == []
 
 
@@ -245,7 +245,7 @@ def test_files_that_are_no_images_are_told_so(tmp_path):
     Image.fromarray(RNG.integers(0, 256, (99, 99), dtype=np.uint8)).save(whole)
     (tmp_path / "cut.png").write_bytes(whole.read_bytes()[:-4000])
     for name in ("text.png", "empty.jpg", "text.tif", "cut.png"):
-        with pytest.raises(OSError, match=f"'.*{name}' could not be read as an image: it is damaged or no image"):
+        with pytest.raises(OSError, match=f"'.*{name}' could not be read as an image: it is damaged or not an image"):
             read_image(tmp_path / name)
     with pytest.raises(FileNotFoundError, match="Expected an image file, found none at"):
         read_image(tmp_path / "nothing.png")
@@ -260,7 +260,9 @@ def test_files_that_may_not_be_read_are_told_so(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", forbid)
-    with pytest.raises(PermissionError, match=r"a\.png' could not be read: its rights do not allow it; change them\."):
+    with pytest.raises(
+        PermissionError, match=r"a\.png' could not be read: its permissions do not allow it; change them\."
+    ):
         read_image(tmp_path / "a.png")
 
 

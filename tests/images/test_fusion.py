@@ -287,7 +287,7 @@ def test_a_model_of_something_else_is_refused(tmp_path):
 
 
 def test_settings_that_the_shipped_dictionary_does_not_have_need_fit():
-    with pytest.raises(ValueError, match=r"The dictionary that ships has n_components=.*Call fit first"):
+    with pytest.raises(ValueError, match=r"Expected n_components=128.*Call fit to learn another"):
         MultiFocusFusion(64).fuse(strips(SHARP)[0])
 
 

@@ -1,4 +1,4 @@
-"""The blend: weights that sum up, tiles that nobody sees, any number of channels, and values that stay the same."""
+"""Blending: weights that sum to 1, invisible tiles, any number of channels, and values that stay the same."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KINDS = [np.uint8, np.uint16, np.int16, np.uint32, np.int32, np.int64, np.float1
 SHAPES = [(8, 8), (9, 13), (40, 8), (8, 41), (33, 64), (67, 101)]
 
 
-def placed(pixels, weight=1.0, *, matrix=None, offset=(0, 0), factor=1.0, last_resort=False, shape=None, partly=True):
+def placed(pixels, weight=1.0, *, matrix=None, offset=(0, 0), factor=1.0, last_resort=False, shape=None, partial=True):
     """Return a source with one weight, or one for every cell."""
     cells = cell_shape(pixels.shape if shape is None else shape)
     prior = np.broadcast_to(np.float32(weight), cells).copy()
-    return blend.Placed(pixels, matrix, offset, factor, prior, last_resort, partly)
+    return blend.PlacedSource(pixels, matrix, offset, factor, prior, last_resort, partial)
 
 
 def blended(sources, shape=None, scale=None, noise=0.0):

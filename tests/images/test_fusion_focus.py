@@ -1,4 +1,4 @@
-"""The focus measure: energy where a picture is in focus, none where it shows only noise, and cells that lie right."""
+"""The focus measure: energy where a picture is in focus, none where it shows only noise, and the place of cells."""
 
 from __future__ import annotations
 

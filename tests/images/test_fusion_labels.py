@@ -1,4 +1,4 @@
-"""The decision about cells: sums along lines against a slow twin, and what they are for."""
+"""The decision about cells: aggregated costs against a slow twin, and their effect."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coupledict.images._fusion_labels import (
     LARGE_CHANGE,
     SMALL_CHANGE,
     Decision,
-    _spread,
-    _sweep,
+    _aggregate_costs,
+    _aggregate_path,
     decide,
     prior,
 )
@@ -68,7 +68,7 @@ def test_a_sweep_is_that_of_its_twin(n_labels, shape, rng):
     large = small + (0.4 * rng.random(small.shape)).astype(np.float32)
     total = rng.random(costs.shape)
     expected = total + np.stack([swept(costs[..., k], small[:, k], large[:, k]) for k in range(width)], axis=2)
-    _sweep(costs, total, small, large)
+    _aggregate_path(costs, total, small, large)
     np.testing.assert_allclose(total, expected, atol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_a_sweep_is_that_of_its_twin(n_labels, shape, rng):
 def test_costs_are_summed_up_as_by_the_twin(smoothness, rng):
     costs = rng.random((4, 7, 9))
     guide = (60 * rng.random((7, 9))).astype(np.float32)
-    found = _spread(costs.astype(np.float16), guide, smoothness)
+    found = _aggregate_costs(costs.astype(np.float16), guide, smoothness)
     assert found.dtype == np.float16
     np.testing.assert_allclose(found, spread(costs, guide, smoothness), atol=0.02)
 
@@ -85,14 +85,14 @@ def test_costs_are_summed_up_as_by_the_twin(smoothness, rng):
 def test_a_flipped_picture_has_flipped_costs(axis, rng):
     costs = rng.random((3, 12, 10)).astype(np.float16)
     guide = (60 * rng.random((12, 10))).astype(np.float32)
-    flipped = _spread(np.flip(costs, axis + 1), np.flip(guide, axis), 1.0)
-    np.testing.assert_allclose(np.flip(flipped, axis + 1), _spread(costs, guide, 1.0), atol=0.01)
+    flipped = _aggregate_costs(np.flip(costs, axis + 1), np.flip(guide, axis), 1.0)
+    np.testing.assert_allclose(np.flip(flipped, axis + 1), _aggregate_costs(costs, guide, 1.0), atol=0.01)
 
 
 def test_flipped_labels_have_flipped_costs(rng):
     costs = rng.random((5, 12, 10)).astype(np.float16)
     guide = np.zeros((12, 10), np.float32)
-    np.testing.assert_array_equal(_spread(costs[::-1], guide, 1.0)[::-1], _spread(costs, guide, 1.0))
+    np.testing.assert_array_equal(_aggregate_costs(costs[::-1], guide, 1.0)[::-1], _aggregate_costs(costs, guide, 1.0))
 
 
 def test_without_smoothness_every_cell_takes_its_best_source(rng):

@@ -1,4 +1,4 @@
-"""Stacks as they come: files and arrays, read one by one, slabs, hot pixels, and what is wrong with them."""
+"""Stacks of files and arrays: read one by one, in slabs, with hot pixels, and with errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image
 
 from coupledict import StoppedByCallback
 from coupledict.images import MultiFocusFusion
-from coupledict.images._fusion_passes import fuse_stack, look
+from coupledict.images._fusion_passes import fuse_stack, measure_stack
 from coupledict.images._fusion_passes import place as place_pictures
 from coupledict.images._fusion_slabs import slab_size, split
 from coupledict.images._fusion_stack import Stack
@@ -108,9 +108,9 @@ class WatchedStack(Stack):
 def test_pictures_are_hardly_held(nine, n_jobs, most):
     stack, watched = WatchedStack(nine, 8), {"n_jobs": n_jobs, "meter": Meter(None, "fusing")}
     gc.collect()
-    overview = look(stack, MultiFocusFusion()._focus_measure(), "affine", **watched)
-    placement = place_pictures(stack, overview, 4, always=False, keep_size=False)
-    fuse_stack(stack, overview, placement, 4, smoothness=0.1, **watched)
+    measures = measure_stack(stack, MultiFocusFusion()._focus_measure(), "affine", **watched)
+    placement = place_pictures(stack, measures, 4, always=False, keep_size=False)
+    fuse_stack(stack, measures, placement, smoothness=0.1, **watched)
     assert 0 < stack.most <= most
 
 
@@ -181,8 +181,8 @@ def test_slabs_of_different_shapes_are_told_by_their_pictures(tmp_path, files):
         ([SHARP[:5], SHARP[:5]], ValueError, "at least as large as a patch, 8 x 8 pixels, got 5 x 120"),
         ([np.full((20, 20), np.nan), np.zeros((20, 20))], ValueError, r"images\[0\] to be finite"),
         ([np.zeros((20, 20)), np.full((20, 20), -np.inf)], ValueError, r"images\[1\] to be finite"),
-        ([np.zeros((0, 20)), np.zeros((0, 20))], ValueError, "and pixels"),
-        ([np.zeros((20, 20, 0))] * 2, ValueError, "and pixels"),
+        ([np.zeros((0, 20)), np.zeros((0, 20))], ValueError, "at least one pixel"),
+        ([np.zeros((20, 20, 0))] * 2, ValueError, "at least one pixel"),
         ([np.zeros(20), np.zeros(20)], ValueError, r"images\[0\] to have the shape"),
         ([np.zeros((2, 9, 9, 3))] * 2, ValueError, r"images\[0\] to have the shape"),
         ([SHARP > 9, SHARP > 9], TypeError, "integers or floating-point numbers, got bool"),

@@ -1,4 +1,4 @@
-"""Files of 16 bits from strangers: PNG with colours, TIFF packed by LZW."""
+"""Hostile files of 16 bits: PNG in colour, TIFF compressed by LZW."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_deep_png_that_breaks_off_or_lies(tmp_path, colour, capfd):
     assert read_image(file).pixels.dtype == np.uint16
     for length in np.linspace(9, len(whole) - 1, 12).astype(int):
         file.write_bytes(whole[:length])
-        unreadable(file, "damaged or no image")
+        unreadable(file, "damaged or not an image")
     for place in (20, 45, len(whole) // 2, len(whole) - 14):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
-        unreadable(file, "damaged or no image|more than the limit")
+        unreadable(file, "damaged or not an image|more than the limit")
     assert capfd.readouterr().err == ""  # what breaks off is found before libpng sees it, which would print a line
     file.write_bytes(media.png_that_claims(13, 9, depth=16, colour=colour, data=zlib.compress(bytes(99))))
-    unreadable(file, "damaged or no image")
+    unreadable(file, "damaged or not an image")
 
 
 def test_deep_png_that_claims_or_unpacks_to_much(tmp_path):
@@ -86,10 +86,10 @@ def test_lzw_strips_that_unpack_to_more_than_they_claim(tmp_path):
         ("ImageWidth", 2**31, "more than the limit"),
         ("ImageLength", 10**8, "more than the limit"),
         ("ImageWidth", 10_000, "damaged"),
-        ("ImageLength", 10_000, "the number of its parts is wrong"),
-        ("StripOffsets", [10**9] * 9, "it breaks off"),
-        ("StripByteCounts", [65535] * 9, "it breaks off"),
-        ("RowsPerStrip", 9, "damaged or no image"),
+        ("ImageLength", 10_000, "the number of its strips or tiles is wrong"),
+        ("StripOffsets", [10**9] * 9, "it is truncated"),
+        ("StripByteCounts", [65535] * 9, "it is truncated"),
+        ("RowsPerStrip", 9, "damaged or not an image"),
         ("Predictor", 7, "its predictor is number 7"),
     ],
 )
@@ -115,4 +115,4 @@ def test_lzw_that_breaks_off(tmp_path):
     with tifffile.TiffFile(file, mode="r+b") as opened:
         counts = opened.pages[0].databytecounts
         opened.pages[0].tags["StripByteCounts"].overwrite([*counts[:4], 20, *counts[5:]])
-    unreadable(file, "damaged or no image")
+    unreadable(file, "damaged or not an image")

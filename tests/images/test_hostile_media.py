@@ -1,4 +1,4 @@
-"""Images from strangers: the right result or one sentence, in memory that is known before."""
+"""Hostile image files: the right result or an error of one sentence, in bounded memory."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_strips_that_unpack_to_more_than_they_claim(tmp_path):
     with tifffile.TiffFile(tmp_path / "a.tif", mode="r+b") as file:
         file.pages[0].tags["StripOffsets"].overwrite(len(contents))
         file.pages[0].tags["StripByteCounts"].overwrite(len(bomb))
-    unreadable(tmp_path / "a.tif", "it unpacks to more than it claims")
+    unreadable(tmp_path / "a.tif", "it decompresses to more bytes than it declares")
 
 
 def test_the_limit_is_one_number_that_can_be_set(tmp_path, monkeypatch):
@@ -176,7 +176,9 @@ def test_the_limit_can_be_lifted_beyond_that_of_pillow(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.webp"])
 def test_formats_without_room(tmp_path, capfd, name):
-    with pytest.raises(ValueError, match=r"files are at most \d+ pixels wide and high; use a name ending in \.png"):
+    with pytest.raises(
+        ValueError, match=r"Expected at most \d+ pixels in width and height .* Use a name ending in \.png"
+    ):
         write_image(tmp_path / name, Picture(np.zeros((1, 70_000), np.uint8)))
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
@@ -313,7 +315,7 @@ def test_tiff_of_other_numbers(tmp_path, kind):
 def test_animations(tmp_path, name):
     frames = [Image.fromarray(frame) for frame in (COLOUR, 255 - COLOUR, COLOUR[::-1])]
     frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:])
-    unreadable(tmp_path / name, "it holds (several frames|3 pages); save the one you want as a picture of its own")
+    unreadable(tmp_path / name, "it holds (several frames|3 pages); save the one you want as a separate picture")
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
@@ -324,7 +326,7 @@ def test_pictures_that_break_off(tmp_path, suffix):
     # The last bytes of a PNG file only say that it ends, and libwebp takes what it has.
     for length in np.linspace(0, len(contents) - 300, 12).astype(int):
         cut.write_bytes(contents[:length])
-        unreadable(cut, "damaged or no image")
+        unreadable(cut, "damaged or not an image")
 
 
 @pytest.mark.parametrize("profile", [b"", b"no profile", PROFILE[:-5], b"\xff" * 3000, bytes(200)])
@@ -366,7 +368,7 @@ def test_chunks_that_unpack_to_much(tmp_path):
 
 def test_programs_are_not_called_to_read_a_picture(tmp_path):
     (tmp_path / "a.png").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n%%EOF\n")
-    unreadable(tmp_path / "a.png", "damaged or no image")
+    unreadable(tmp_path / "a.png", "damaged or not an image")
 
 
 def test_what_is_no_file(tmp_path):
@@ -381,9 +383,9 @@ def test_what_is_no_file(tmp_path):
 
 
 HOSTILE = {
-    "text.jpg": (b"no picture", "damaged or no image"),
-    "cut.png": (media.png_that_claims(40, 40, data=zlib.compress(bytes(100))), "damaged or no image"),
-    "deep.png": (media.png_that_claims(40, 40, depth=16, colour=2)[:-14], "damaged or no image"),
+    "text.jpg": (b"no picture", "damaged or not an image"),
+    "cut.png": (media.png_that_claims(40, 40, data=zlib.compress(bytes(100))), "damaged or not an image"),
+    "deep.png": (media.png_that_claims(40, 40, depth=16, colour=2)[:-14], "damaged or not an image"),
     "wide.png": (media.png_that_claims(30_000, 30_000), "more than the limit of 170 million"),
 }
 

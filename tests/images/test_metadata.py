@@ -1,4 +1,4 @@
-"""EXIF data of pictures: what is kept, what is left behind, and that others can read what is written."""
+"""EXIF data of pictures: what is kept, what is dropped, and whether other programs can read the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PIL import Image, TiffImagePlugin
 from PIL.TiffImagePlugin import IFDRational
 
 from coupledict.images._file_metadata import clean_exif
-from coupledict.images._files import Picture, read_about, read_image, write_image
+from coupledict.images._files import Picture, read_header, read_image, write_image
 from support.command import call
 from support.exif import (
     APERTURE,
@@ -94,7 +94,7 @@ def test_what_no_longer_holds_is_not(tmp_path, name):
 def test_the_position_is_kept_only_if_asked_for(tmp_path, name):
     source = write(tmp_path / "source.jpg")
     picture = read_image(source, keep_gps=True)
-    assert read_about(source, keep_gps=True).exif == picture.exif
+    assert read_header(source, keep_gps=True).exif == picture.exif
     write_image(tmp_path / name, Picture(pixels(name), None, picture.exif))
     assert by_pillow(tmp_path / name)[2] == {1: "N", 2: (48.0, 51.0, 30.0), 3: "E", 4: (2.0, 17.0, 40.0)}
     assert by_pillow(write(tmp_path / "again.jpg", read_image(tmp_path / name).exif))[2] == {}
@@ -138,7 +138,7 @@ def test_a_block_behind_the_pixels_of_png(tmp_path):
     (tmp_path / "a.png").write_bytes(contents[:-12] + media.chunk(b"eXIf", block()[6:]) + contents[-12:])
     found = read_image(tmp_path / "a.png")
     np.testing.assert_array_equal(found.pixels, np.rot90(COLOUR, -1))
-    assert read_about(tmp_path / "a.png").shape == (30, 20, 3)
+    assert read_header(tmp_path / "a.png").shape == (30, 20, 3)
     assert b"90 mm macro" in found.exif
 
 

@@ -178,7 +178,7 @@ def test_both_cases_of_yang_count(rng):
     pictures = triple(rng)
     mixed = q_y(*pictures)
     for limit in (-2, 2):  # all windows alike, none alike
-        assert abs(metrics._q_y(*pictures, alike=limit) - mixed) > 0.01
+        assert abs(metrics._q_y(*pictures, similar=limit) - mixed) > 0.01
 
 
 def test_the_better_kept_source_counts_where_the_sources_differ(rng):
@@ -443,7 +443,7 @@ def test_psnr_refuses_a_crop_that_is_no_integer(crop):
     ("bad", "error", "message"),
     [
         (np.zeros((9, 8)), ValueError, r"one height and width, got first .*9 x 8"),
-        (np.zeros((0, 9)), ValueError, r"to have pixels, got shape \(0, 9\)"),
+        (np.zeros((0, 9)), ValueError, r"to have at least one pixel, got shape \(0, 9\)"),
         (np.zeros(9), ValueError, r"grey picture \(height, width\) or a colour .* got shape \(9,\)"),
         (np.zeros((9, 9, 2)), ValueError, r"got shape \(9, 9, 2\)"),
         (np.full((9, 9), np.nan), ValueError, "finite numbers, got NaN or infinity"),

@@ -58,7 +58,7 @@ def test_a_fusion_with_the_shipped_dictionary_is_saved_whole(tmp_path):
     same = coupledict.load(tmp_path / "fusion")
     assert same.get_params() == fusion.get_params()
     assert_same(same.fuse(STACK), fusion.fuse(STACK))
-    with pytest.raises(ValueError, match="Call fit first"):
+    with pytest.raises(ValueError, match="Call fit to learn"):
         MultiFocusFusion(64).save(tmp_path / "other")
 
 
@@ -110,7 +110,7 @@ def test_upscaling_does_not_change_a_model(method, tmp_path):
 
 def test_sizes_that_fit_decided_cannot_be_changed_later(fusion, tmp_path):
     other = copy.copy(fusion).set_params(patch_size=8)
-    with pytest.raises(ValueError, match="8 x 8 pixels as patch_size says"):
+    with pytest.raises(ValueError, match="8 x 8 pixels, as patch_size says"):
         other.fuse(STACK)
-    with pytest.raises(ValueError, match="8 x 8 pixels as patch_size says"):
+    with pytest.raises(ValueError, match="8 x 8 pixels, as patch_size says"):
         other.save(tmp_path / "model")

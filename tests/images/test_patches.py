@@ -216,7 +216,7 @@ def test_the_whole_image_is_a_patch(rng):
 def test_a_stride_longer_than_the_patch_leaves_gaps(rng):
     image = rng.random((10, 10))
     patches = extract_patches(image, (2, 2), stride=4)
-    with pytest.raises(ValueError, match=r"none with a positive weight for 64 of 100\. Give fill"):
+    with pytest.raises(ValueError, match=r"none with a positive weight for 64 of 100\. Set fill"):
         assemble_patches(patches, image.shape, stride=4)
     again = assemble_patches(patches, image.shape, stride=4, fill=-1)
     covered = np.isin(np.arange(10), [0, 1, 4, 5, 8, 9])

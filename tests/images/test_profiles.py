@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageCms
 
 from coupledict.images._file_profile import check_profile
-from coupledict.images._files import Picture, read_about, read_image, write_image
+from coupledict.images._files import Picture, read_header, read_image, write_image
 from support.cases import first_and_slow
 from support.command import call, refused
 from support.exif import EXPOSURE_IFD, GPS_IFD, LENS, MAKER_NOTE, MODEL, block
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_profile_do_not_come_into_a_result(tmp_path, rng, name
         assert image.info["icc_profile"] == secret
     found = read_image(tmp_path / name)
     assert (found.profile, found.lost_profile) == (None, True)
-    assert read_about(tmp_path / name).lost_profile
+    assert read_header(tmp_path / name).lost_profile
     done = call("upscale", tmp_path / name, "-o", tmp_path / f"out-{name}", "--threads", 1)
     assert done.returncode == 0, done.stderr
     assert "Warning: The colour profile of" in done.stderr
@@ -246,7 +246,7 @@ def test_no_command_takes_the_first_of_several_frames(sources, monkeypatch, rng,
     ):
         said = refused(call(*command, "-o", "out.png"), code=1)
         assert f"{name}' cannot be used: it holds" in said
-        assert said.endswith("save the one you want as a picture of its own.")
+        assert said.endswith("save the one you want as a separate picture.")
     assert not (sources / "out.png").exists()
 
 

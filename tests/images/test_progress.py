@@ -1,4 +1,4 @@
-"""Progress of image tasks: told step by step up to the total, and a callback that asks to stop is obeyed at once."""
+"""Progress of image tasks: reported step by step up to the total; a callback stops them at once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 
 from coupledict.images import _file_raw
 from coupledict.images._file_metadata import clean_exif
-from coupledict.images._files import Picture, read_about, read_image, write_image
+from coupledict.images._files import Picture, read_header, read_image, write_image
 from support.exif import EXPOSURE_IFD, GPS_IFD, LENS, MODEL, block, by_pillow
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def test_heic(tmp_path):
     found = read_image(file)
     assert (found.pixels.shape, found.pixels.dtype) == (SMOOTH.shape, np.uint8)
     assert np.abs(found.pixels.astype(int) - SMOOTH).max() <= 6
-    about = read_about(file)
+    about = read_header(file)
     assert (about.shape, about.dtype, about.exif) == (SMOOTH.shape, np.uint8, None)
     file.rename(tmp_path / "a.jpg")  # some telephones call them so
     np.testing.assert_array_equal(read_image(tmp_path / "a.jpg").pixels, found.pixels)
@@ -74,7 +74,7 @@ def test_a_huge_or_damaged_heic_file_is_refused(tmp_path, monkeypatch):
     file = heic(tmp_path / "a.heic")
     contents = file.read_bytes()
     file.write_bytes(contents[: len(contents) // 2])
-    with pytest.raises(OSError, match="damaged or no image"):
+    with pytest.raises(OSError, match="damaged or not an image"):
         read_image(file)
     file.write_bytes(contents)
     monkeypatch.setenv("COUPLEDICT_MAX_PIXELS", "2000")
@@ -94,7 +94,7 @@ def raw(path, mosaic=MOSAIC, **options):
 def test_raw_files_are_developed_to_sixteen_bits(tmp_path):
     found = read_image(raw(tmp_path / "a.dng"))
     assert (found.pixels.shape, found.pixels.dtype) == ((40, 64, 3), np.uint16)
-    about = read_about(tmp_path / "a.dng")
+    about = read_header(tmp_path / "a.dng")
     assert (about.shape, about.dtype) == (found.pixels.shape, found.pixels.dtype)
     green = found.pixels[4:-4, 4:-4, 1].astype(float)
     assert np.corrcoef(green.ravel(), MOSAIC[4:-4, 4:-4].ravel())[0, 1] > 0.95
@@ -126,7 +126,7 @@ def test_the_white_balance_is_that_of_the_camera(tmp_path):
 def test_raw_files_are_turned_upright(tmp_path):
     upright = read_image(raw(tmp_path / "a.dng")).pixels.astype(float)
     turned = raw(tmp_path / "b.dng", orientation=6)
-    assert read_about(turned).shape == (64, 40, 3)
+    assert read_header(turned).shape == (64, 40, 3)
     found = read_image(turned).pixels.astype(float)
     expected = np.rot90(upright, -1)
     assert np.abs(found - expected)[4:-4, 4:-4].mean() < 0.02 * expected.mean()
@@ -187,7 +187,7 @@ def test_a_huge_or_damaged_raw_file_is_refused(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="64 x 40 pixels are more than the limit"):
         read_image(file)
     file.write_text("no raw file")
-    with pytest.raises(OSError, match="damaged or no image"):
+    with pytest.raises(OSError, match="damaged or not an image"):
         read_image(file)
 
 
@@ -199,6 +199,6 @@ def test_missing_packages_are_named_with_the_command(tmp_path, monkeypatch, name
     (tmp_path / name).write_bytes(b"\0\0\0\x1cftypheic" + bytes(20))
     monkeypatch.setitem(sys.modules, module, None)
     sentence = rf"""Expected {package} to be installed, for '.*{name}'.*: pip install "coupledict\[{extra}\]"$"""
-    for read in (read_image, read_about):
+    for read in (read_image, read_header):
         with pytest.raises(ImportError, match=sentence):
             read(tmp_path / name)

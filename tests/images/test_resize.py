@@ -181,7 +181,7 @@ def test_layouts(rng, tmp_path):
     [
         (((3,), {"scale": 2}), ValueError, r"Expected image of shape \(rows, columns\)"),
         (((3, 3, 3, 3), {"scale": 2}), ValueError, "Expected image of shape"),
-        (((0, 3), {"scale": 2}), ValueError, "none of them 0"),
+        (((0, 3), {"scale": 2}), ValueError, "all at least 1"),
         (((3, 3), {}), ValueError, "either scale or shape, got neither"),
         (((3, 3), {"scale": 2, "shape": (3, 3)}), ValueError, "either scale or shape, got both"),
         (((3, 3), {"scale": 0}), ValueError, "scale to be positive and finite"),

@@ -1,4 +1,4 @@
-"""What a picture has suffered, from its pixels: noise, compression, and pictures that could be mistaken for either."""
+"""Degradation estimated from pixels: noise, compression, and pictures that could be mistaken for either."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def test_words():
         (10, "got 10"),
         ("noise=0", "Expected noise above 0 and up to 128"),
         ("noise=129", "Expected noise above 0 and up to 128"),
-        ("color_noise=3", "Expected color_noise beside noise"),
+        ("color_noise=3", "Expected color_noise only together with noise"),
         ("jpeg=0", "from 1 to 99, got 0"),
         ("jpeg=100", "from 1 to 99, got 100"),
         ("jpeg=7.5", "from 1 to 99, got 7.5"),

@@ -1,4 +1,4 @@
-"""Stain separation: known stains are found again, in order, whatever is drawn; pictures take the look of others."""
+"""Stain separation: known stains are recovered, in order, whatever is drawn; pictures take the colours of others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from coupledict import sparse_encode
 from coupledict.images import StainSeparator
-from coupledict.images._stain_finding import find_stains
+from coupledict.images._stain_estimation import find_stains
 from coupledict.images._stain_learning import exact_codes, learn_colours, unit_rows
 from coupledict.images._stain_pictures import estimate_white
 from support.inner import Meter
@@ -111,7 +111,7 @@ def test_steps_that_go_too_far_are_taken_back(rng):
         start = unit_rows(rng.random((2, 3)) ** 4 + 1e-3)
         learned = learn_colours(depth, np.ones(12), start, 0.1, Meter(None, "learning"))
         assert learned.converged
-        course = learned.course
+        course = learned.objectives
         assert course[0] == pytest.approx(objective_at(depth, start))
         for before, now, after in zip(course, course[1:], course[2:], strict=False):
             if now > before * (1 + 1e-9):
@@ -335,7 +335,7 @@ def test_a_stain_that_is_missing_is_told_of_and_gets_its_standard_colour(shown):
         (np.zeros((50, 50, 3), np.uint8), ValueError, "one colour everywhere"),
         (TILE[..., 0], ValueError, "Expected image in colour.*got a grey one"),
         (TILE[..., :1], ValueError, "got a grey one"),
-        (np.repeat(TILE[..., 1:2], 3, axis=2), ValueError, "channels that are alike: a grey picture"),
+        (np.repeat(TILE[..., 1:2], 3, axis=2), ValueError, "a grey picture with three equal channels"),
         (TILE[None], ValueError, r"got shape \(1, 160, 170, 3\)"),
         (TILE[:0], ValueError, "at least one pixel"),
         (TILE.astype(np.int64), TypeError, "got int64"),
@@ -409,4 +409,4 @@ def test_learning_that_does_not_end_says_so(rng):
     names = ("n_stains", "alpha", "transform_alpha", "tissue_threshold", "max_samples")
     settings = {name: getattr(StainSeparator(), name) for name in names}
     with pytest.warns(ConvergenceWarning, match="stopped after 3 steps before it converged"):
-        find_stains(TILE, **settings, white=None, rng=rng, told=None, most_steps=3)
+        find_stains(TILE, **settings, white=None, rng=rng, callback=None, most_steps=3)

@@ -8,7 +8,7 @@ import pytest
 from coupledict import sparse_encode
 from support import twins
 from support.compare import Problem, assert_codes_match, assert_greedy
-from support.inner import Samples, encode
+from support.inner import Samples, Threads, encode
 from support.pairwise import pairs
 from support.problems import LEVELS, make_coder, random_dictionary, smooth_patches
 
@@ -112,10 +112,10 @@ def test_few_samples_give_the_same_bits_as_many(level, dtype, pursuit, rng):
 def test_the_gram_matrix_is_made_where_it_pays(n_components, n_features, limit, n_samples, has_gram, together, rng):
     D = rng.standard_normal((n_components, n_features)).astype(np.float32)
     coder = make_coder([D], np.ones(1), np.float32, limit=limit, n_samples=n_samples)
-    assert coder._plans[0].has_gram == has_gram
+    assert coder._plan.has_gram == has_gram
     assert coder.whole_blocks == together
     X = rng.standard_normal((9, n_features)).astype(np.float32)
-    coded = encode(coder, Samples([X], X.dtype), 1).as_csr(n_components)[0]
+    coded = encode(coder, Samples([X], X.dtype), Threads()).as_csr(n_components)[0]
     other = sparse_encode(X.astype(float), D.astype(float), n_nonzero_coefs=limit)
     assert np.abs(coded - other).max() < 1e-4 * np.abs(X).max()
 
@@ -127,9 +127,9 @@ def test_bits_do_not_depend_on_threads_or_chunks(level, dtype, gram_bytes, rng, 
     D = random_dictionary(rng, 100, 64).astype(dtype)
     weights = np.ones(1)
     coder = make_coder([D], weights, X.dtype, limit=20, tol=1e-2, n_samples=500)
-    first = encode(coder, Samples([X], X.dtype), 1)
+    first = encode(coder, Samples([X], X.dtype), Threads())
     for n_jobs, chunk_size in [(1, 1), (1, 7), (2, 50), (3, 333), (4, 1000)]:
-        again = encode(coder, Samples([X], X.dtype), n_jobs, chunk_size=chunk_size)
+        again = encode(coder, Samples([X], X.dtype), Threads(n_jobs), chunk_size=chunk_size)
         for name in ("indptr", "indices", "values", "energy", "status"):
             np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
 
@@ -139,7 +139,7 @@ def test_reported_energy_is_the_squared_residual(level, dtype, rng):
     X = smooth_patches(rng, 200).astype(dtype)
     D = random_dictionary(rng, 100, 64).astype(dtype)
     coder = make_coder([D], np.ones(1), X.dtype, limit=6, n_samples=200)
-    coded = encode(coder, Samples([X], X.dtype), 1)
+    coded = encode(coder, Samples([X], X.dtype), Threads())
     residual = X.astype(float) - coded.as_csr(100)[0].toarray().astype(float) @ D.astype(float)
     slack = 100 * np.finfo(dtype).eps * np.sum(X.astype(float) ** 2, axis=1)
     assert np.all(np.abs(coded.energy - np.sum(residual**2, axis=1)) <= slack)
@@ -191,32 +191,54 @@ def test_scale_of_the_signals_does_not_matter(level, dtype, pursuit, power, rng)
     np.testing.assert_allclose(scaled.data / scale, expected.data, rtol=1e-5 if dtype == np.float32 else 1e-13)
 
 
-def test_kernels_refuse_other_number_types(rng):
-    """The bindings convert nothing: what reaches them must be exact."""
+def unit_plan(scales=(1.0,)):
+    """Return a plan of three unit vectors, and the arguments of a call that codes one sample."""
     from coupledict.kernels import _native
 
-    plan = _native.Plan64(np.eye(3), np.ones(3), "")
-    outputs = {
-        "counts": np.empty(1, np.int32),
-        "indices": np.empty(3, np.int32),
-        "values": np.empty(3),
-        "energy": np.empty(1),
-        "status": np.empty(1, np.uint8),
-    }
-    settings = {
-        "n_nonzero": 3, "tol": -1.0, "pursuit": "omp", "alpha": 0.0, "positive": False, "gram_free": True,
-        "careful": False, "narrow": False,
-        "masked": False, "workspace": _native.Workspace(), "stop": np.zeros(1, np.int32),
-    }  # fmt: skip
-    assert plan.encode([np.ones((1, 3))], [1.0], **settings, **outputs) == 3
+    identity = [(np.eye(3), np.ones(3))]
+    plan = _native.Plan64(identity, list(scales), "", False, lambda: identity)
+    settings = _native.Settings(
+        n_nonzero=3, room=3, tol=-1.0, pursuit="omp", alpha=0.0, positive=False, method="gram_free"
+    )
+    outputs = {"energy": np.empty(1), "status": np.empty(1, np.uint8)}
+    return plan, {"settings": settings, "workspace": _native.Workspace(), "stop": np.zeros(1, np.int32), **outputs}
+
+
+def test_kernels_refuse_other_number_types():
+    """The bindings convert nothing: what reaches them must be exact."""
+    plan, arguments = unit_plan()
+    counts, indices, values = plan.encode([np.ones((1, 3))], **arguments)
+    assert (counts.tolist(), indices.tolist(), values[0].tolist()) == ([3], [0, 1, 2], [1, 1, 1])
     with pytest.raises((TypeError, RuntimeError)):
-        plan.encode([np.ones((1, 3), np.float32)], [1.0], **settings, **outputs)
+        plan.encode([np.ones((1, 3), np.float32)], **arguments)
     with pytest.raises(TypeError):
-        plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(3, np.float32)}))
+        plan.encode([np.ones((1, 3))], **(arguments | {"energy": np.empty(1, np.float32)}))
     with pytest.raises(ValueError, match="too short"):
-        plan.encode([np.ones((1, 3))], [1.0], **settings, **(outputs | {"values": np.empty(2)}))
+        plan.encode([np.ones((1, 3))], **(arguments | {"energy": np.empty(0)}))
     with pytest.raises(ValueError, match="differ in features"):
-        plan.encode([np.ones((1, 4))], [1.0], **settings, **outputs)
+        plan.encode([np.ones((1, 4))], **arguments)
+
+
+def test_an_error_while_precise_atoms_are_made_reaches_the_caller():
+    from coupledict.kernels import _native
+
+    atoms = np.ones((2, 3), np.float32) / np.sqrt(np.float32(3))
+
+    def fail():
+        raise MemoryError("no room for atoms in float64")
+
+    _, arguments = unit_plan()
+    settings = _native.Settings(n_nonzero=2, room=2, tol=-1.0, pursuit="omp", alpha=0.0, positive=False, method="gram")
+    plan = _native.Plan32([(atoms, np.ones(2))], [1.0], "", False, fail)
+    with pytest.raises(MemoryError, match="no room for atoms"):
+        plan.encode([np.array([[1, 2, 4]], np.float32)], **(arguments | {"settings": settings}))
+
+
+def test_nothing_is_coded_again_once_the_codes_are_no_longer_wanted():
+    plan, arguments = unit_plan()
+    counts, indices, values = plan.encode([np.ones((1, 3))], **(arguments | {"stop": np.ones(1, np.int32)}))
+    assert (counts.tolist(), indices.size, values[0].size) == ([0], 0, 0)
+    assert plan.n_retried == 0
 
 
 def sums_of(counts, indices, n_atoms=3, n_features=2):
@@ -252,14 +274,8 @@ def test_sums_over_codes_refuse_codes_that_would_leave_the_sums(counts, indices,
 
 
 def test_views_without_scales_are_refused_in_plain_words():
-    from coupledict.kernels import _native
-
-    plan, one = _native.Plan64(np.eye(3), np.ones(3), ""), np.empty(1)
+    plan, arguments = unit_plan(scales=(1.0, 1.0))
     with pytest.raises(ValueError, match="expected one scale for each view"):
-        plan.encode(
-            [np.ones((1, 3))], [], n_nonzero=1, tol=-1.0, pursuit="omp", alpha=0.0, positive=False, gram_free=True,
-            careful=False, narrow=False,
-            masked=False, workspace=_native.Workspace(), stop=np.zeros(1, np.int32), counts=np.empty(1, np.int32),
-            indices=np.empty(1, np.int32), values=one,
-            energy=one.copy(), status=np.empty(1, np.uint8),
-        )  # fmt: skip
+        plan.encode([np.ones((1, 3))], **arguments)
+    with pytest.raises(ValueError, match="expected one scale for each view"):
+        unit_plan(scales=())

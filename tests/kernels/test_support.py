@@ -14,7 +14,7 @@ def encode(Xs, dictionaries, *, limit=None, tol=None, weights=None, n_jobs=1, ch
     dtype = np.result_type(*Xs)
     weights = np.ones(len(Xs)) if weights is None else weights
     coder = make_coder(dictionaries, weights, dtype, limit=limit, tol=tol, coupling="support", n_samples=len(Xs[0]))
-    coded = inner.encode(coder, inner.Samples(list(Xs), dtype), n_jobs, chunk_size=chunk_size)
+    coded = inner.encode(coder, inner.Samples(list(Xs), dtype), inner.Threads(n_jobs), chunk_size=chunk_size)
     return coded.as_csr(dictionaries[0].shape[0]), coded
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, load
+from coupledict import DictionaryLearning, OnlineDictionaryLearning, load
 from support.cases import first_and_slow, slow
-from support.learners import UPDATES, make, planted_views
+from support.learners import UPDATES, make, plain, planted_views
 
 EXPONENTS = [(np.float32, -100), (np.float32, 90), (np.float32, 122), (np.float64, -950), (np.float64, 500),
              (np.float64, 1015)]  # fmt: skip
@@ -103,7 +103,7 @@ def test_starting_atoms_of_any_size(Xs):
     start = [np.full((12, X.shape[1]), 1e200) + 1e200 * np.eye(12, X.shape[1]) for X in Xs]
     small = [array * 1e-210 * 1e-190 for array in start]
     for init in (start, small):
-        learner = CoupledDictionaryLearning(12, n_nonzero_coefs=2, init=init, max_iter=2, random_state=0).fit(Xs)
+        learner = plain(12, n_nonzero_coefs=2, init=init, max_iter=2, random_state=0).fit(Xs)
         assert all(np.isfinite(D).all() for D in learner.components_)
 
 

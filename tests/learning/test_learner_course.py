@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledict import PAPER, CoupledDictionaryLearning, sparse_encode
+from coupledict import PAPER, InterruptedFitWarning, sparse_encode
 from coupledict.learning import loop as looping
 from coupledict.learning.loop import Loop
 from support.learners import (
@@ -17,6 +17,7 @@ from support.learners import (
     joint_norms,
     make,
     norms,
+    plain,
     planted_views,
     shrunk,
 )
@@ -111,7 +112,7 @@ def test_late_waits_for_the_second_half_and_spares_the_last_iteration(rng):
 def test_the_rule_of_the_letter_makes_unused_atoms_equal(rng):
     """Patches that are nearly constant use only the constant atom; all others become the mean residual."""
     Xs = [5 + rng.standard_normal((50, 4)) * [0.1, 0.2, 0.3, 0.4] for _ in range(2)]
-    learner = CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=2, **PAPER)
+    learner = plain(9, n_nonzero_coefs=2, max_iter=2, **PAPER)
     after = follow(learner, Xs)
     assert learner.history_[0]["unused"] == 8
     # Eq. 14 and 15 for the one atom in use, by hand.
@@ -208,7 +209,7 @@ def test_callback_cannot_spoil_the_atoms(Xs, n_views):
 
 
 def test_verbose_tells_each_iteration(Xs, capsys):
-    make(verbose=1).fit(Xs)
+    make(verbose=1, predictor="dictionary").fit(Xs)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"CoupledDictionaryLearning {k}/4" for k in (1, 2, 3, 4)]
     make().fit(Xs)
@@ -224,7 +225,7 @@ def fit_or_fail(learner, Xs):
 
 
 def fit_interrupted(learner, Xs, words):
-    with pytest.warns(UserWarning, match=words) as caught:
+    with pytest.warns(InterruptedFitWarning, match=words) as caught:
         fit_or_fail(learner, Xs)
     assert caught[0].filename == __file__, "the warning points at the call of fit"
 

@@ -13,11 +13,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import coupledict
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, SparseCoder
+from coupledict import DictionaryLearning, OnlineDictionaryLearning, SparseCoder
 from coupledict.learning.atoms import group_atoms, in_view_order
 from coupledict.learning.updates import Statistics
-from support.inner import CodingRule, Recipe, Samples, Sums, make_coder, sum_codes
-from support.learners import UPDATES, assert_same_model, make, planted_views
+from support.inner import CodingRule, Recipe, Samples, Sums, Threads, make_coder, sum_codes
+from support.learners import UPDATES, assert_same_model, make, plain, planted_views
 from support.masked_twins import knock_out
 
 
@@ -54,9 +54,9 @@ def one_pass(seed, pursuit="omp"):
     group = group_atoms(atoms, weights, coupled=True, joint=bool(seed % 2), n_fixed=0)[0]
     Ds = in_view_order([group])
     recipe = Recipe(Ds, weights, np.dtype(float), CodingRule(3, None, pursuit), 150, missing=True)
-    coder, samples = make_coder(recipe, 1), Samples(Xs, np.dtype(float), missing=True)
-    codes = coupledict.coding.passes.encode(coder, samples, 1).as_csr(15)[0].toarray()
-    return Xs, group, weights, codes, sum_codes(coder, samples, 2)
+    coder, samples = make_coder(recipe, Threads()), Samples(Xs, np.dtype(float), missing=True)
+    codes = coupledict.coding.passes.encode(coder, samples, Threads()).as_csr(15)[0].toarray()
+    return Xs, group, weights, codes, sum_codes(coder, samples, Threads(2))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -328,7 +328,7 @@ def test_scikit_learn_accepts_it(estimator, check):
 
 
 def test_estimators_say_whether_they_allow_nan():
-    learners = DictionaryLearning(), CoupledDictionaryLearning(), OnlineDictionaryLearning(), SparseCoder(np.eye(2))
+    learners = DictionaryLearning(), plain(), OnlineDictionaryLearning(), SparseCoder(np.eye(2))
     for learner in learners:
         assert not learner.__sklearn_tags__().input_tags.allow_nan
         assert learner.set_params(missing="nan").__sklearn_tags__().input_tags.allow_nan

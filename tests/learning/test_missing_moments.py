@@ -9,8 +9,7 @@ import pytest
 
 import coupledict
 from coupledict import DictionaryLearning
-from coupledict.learning.moments import Moments
-from support.inner import MomentSums
+from support.inner import Moments, MomentSums
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 

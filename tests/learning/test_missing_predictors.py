@@ -1,4 +1,4 @@
-"""Predictors of views from samples with missing entries: their penalty, what counts in their sums, and the halves."""
+"""Predictors of views from samples with missing entries: their penalty, and what counts in their sums."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import pytest
 
 import coupledict
 from coupledict import OnlineDictionaryLearning, sparse_encode
-from coupledict.learning import predictors
 from coupledict.learning.predictors import ALPHAS, LEAST_ALPHA, choose_alpha, ridge
-from support.gaps import N, cut, lacking_views, masked_codes, unit_atoms
-from support.inner import CodingRule, InMemory, Piece, Recipe, Threads, Wanted, halve
+from support.gaps import N, masked_codes, unit_atoms
+from support.inner import CodingRule, InMemory, Recipe, SumCodes, Threads
 from support.learners import make, planted_views
 from support.masked_twins import knock_out
 
@@ -77,7 +76,7 @@ def test_the_word_auto(learner, views, tmp_path):
         fixed[alpha] = learner.predictors_[0,][1]
     assert not np.allclose(fixed["auto"], fixed[0.5]), "another penalty gives other dictionaries"
     for wrong in ("automatic", "", "0.1"):
-        with pytest.raises(TypeError, match="Expected ridge_alpha to be 'auto' or a number, got "):
+        with pytest.raises(ValueError, match="Expected ridge_alpha to be 'auto' or a number, got "):
             learner.set_params(ridge_alpha=wrong).fit(views)
 
 
@@ -104,7 +103,7 @@ def test_only_samples_with_something_to_predict_and_to_predict_from_count(source
     data.missing = True
     chosen, rule = [Ds[v] for v in sources], CodingRule(3, None, "omp")
     recipe = Recipe(chosen, weights[sources], np.dtype(float), rule, 200, missing=True, targets=[Ds[v] for v in others])
-    found = data.sum_codes(recipe, None, Threads(2), Wanted(sources=sources, targets=others))
+    found = data.run(SumCodes(recipe, sources=sources, targets=others), Threads(2))
     codes = masked_codes([Xs[v] for v in sources], chosen, n_nonzero_coefs=3, view_weights=weights[sources])
     has = [~np.isnan(X).all(axis=1) for X in Xs]
     seen = np.logical_or.reduce([has[v] for v in sources])
@@ -118,39 +117,3 @@ def test_only_samples_with_something_to_predict_and_to_predict_from_count(source
         np.testing.assert_allclose(found.sums[g].known, (C**2).T @ ~np.isnan(X), atol=1e-9)
         assert found.view_samples[g] == np.count_nonzero(kept)
         assert found.view_energy[g] == pytest.approx(np.sum(filled**2))
-
-
-@pytest.mark.parametrize("sizes", [[100], [50, 50], [40, 40, 40], [1] * 7, [3, 1, 1, 8, 1]], ids=str)
-def test_halves_of_blocks_have_each_row_once(sizes):
-    """One half learns, the other one decides: they must not have a sample in common, nor leave one out."""
-    halves = halve([Piece(number, 5, 5 + rows) for number, rows in enumerate(sizes)])
-    rows = [[(piece.block, row) for piece in half for row in range(piece.start, piece.stop)] for half in halves]
-    assert sorted(rows[0] + rows[1]) == [(number, 5 + row) for number, n in enumerate(sizes) for row in range(n)]
-    assert 0 <= len(rows[1]) - len(rows[0]) <= 1
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-def test_predictors_see_every_sample_once(chunked, rng, monkeypatch):
-    """With and without a teacher: A of all passes over the halves, added, is that of all samples."""
-    passes = []
-    whole = predictors._Refitting.sum_codes
-
-    def spied(self, portion, *teacher):
-        passes.append((self, portion, *teacher))
-        return whole(self, portion, *teacher)
-
-    monkeypatch.setattr(predictors._Refitting, "sum_codes", spied)
-    lacking = lacking_views(rng)
-    make(missing="nan", max_iter=10).fit(cut(lacking) if chunked else lacking)
-    halves = {(id(one), len(rest)): [] for one, _, *rest in passes}
-    for one, portion, *rest in passes:
-        halves[id(one), len(rest)].append((one, portion))
-    assert len(halves) >= 4, "student and teacher, in both directions"
-    for calls in halves.values():
-        one = calls[0][0]
-        if len(calls) == 1:  # the student of a teacher who is not followed in the end
-            continue
-        parts = [whole(one, portion) for _, portion in calls[-2:]]
-        together = whole(one, None)
-        np.testing.assert_allclose(parts[0].sums[0].a + parts[1].sums[0].a, together.sums[0].a, rtol=1e-9)
-        assert sum(part.n_samples for part in parts) == N

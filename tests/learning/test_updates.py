@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from coupledict import CoupledDictionaryLearning, sparse_encode
+from coupledict import sparse_encode
 from coupledict.learning import updates
 from coupledict.learning.atoms import AtomGroup
 from support import twins_of_updates as twin
-from support.inner import Order, Samples, Sums, sum_codes
+from support.inner import Order, Samples, Sums, Threads, sum_codes
+from support.learners import plain
 from support.pairwise import pairs
 from support.problems import LEVELS, make_coder, random_dictionary, smooth_patches
 
@@ -52,7 +53,7 @@ def test_code_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, u
     reference = twin.sequential_update if name == "sequential" else twin.ksvd_update
     expected, expected_codes = reference(Xs, before, codes.toarray(), weights, normalize, n_fixed, unused)
 
-    update = updates.check_update(name)
+    update = updates.UPDATES[name]()
     changed = update.apply(group, codes, residual, mean_unused=unused == "mean")
 
     for mine, theirs in zip(split(group), expected, strict=True):
@@ -69,7 +70,7 @@ def test_statistics_equal_the_twin(level, dtype, n_jobs, rng):
     coder = make_coder(group.split(np.dtype(dtype)), weights, dtype, limit=3, n_samples=1500)
     places = Order.random(1500, rng).slice(700, 1200)  # past the last sample and on from the first
     order = places.numbers(0, 1200)
-    found = sum_codes(coder, Samples(Xs, np.dtype(dtype), places), n_jobs, n_worst=5)
+    found = sum_codes(coder, Samples(Xs, np.dtype(dtype), places), Threads(n_jobs), n_worst=5)
     codes = sparse_encode([X[order] for X in Xs], group.split(np.dtype(dtype)), n_nonzero_coefs=3, view_weights=weights)
     A, Bs = twin.statistics([X[order] for X in Xs], codes.toarray())
     tolerance = 1e-4 if dtype == np.float32 else 1e-11
@@ -98,7 +99,7 @@ def test_sum_updates_equal_the_twin(level, n_views, normalize, n_fixed, name, rn
         expected = twin.statistics_update(A, Bs, before, weights, normalize, 1, n_fixed)
     else:
         expected = twin.mod_update(A, Bs, before, weights, normalize, n_fixed)
-    updates.check_update(name).apply(group, Sums(A, np.hstack(Bs)))
+    updates.UPDATES[name]().apply(group, Sums(A, np.hstack(Bs)))
     for mine, theirs in zip(split(group), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, atol=1e-8)
     assert np.abs(group.atoms - np.hstack(before)).max() > 0.1
@@ -148,7 +149,7 @@ def test_the_whole_loop_equals_the_twin(n_views, data, unused, normalize, rng):
         weights = np.array([1.0, 0.3, 4.0])[:n_views]
         dictionaries = [random_dictionary(rng, 24, 16) for _ in Xs]
     limits = [1, 2, 2, 3, 4]
-    learner = CoupledDictionaryLearning(
+    learner = plain(
         dictionaries[0].shape[0], n_nonzero_coefs=4, max_iter=5, schedule=limits, update="sequential",
         init=dictionaries, view_weights=weights, unused_atoms=unused, predictor="dictionary",
         normalize=normalize,
@@ -193,7 +194,7 @@ def test_statistics_of_codes_equal_those_of_sums(level, n_views, normalize, n_fi
 def test_large_dictionaries_learn_from_codes(growth, rng, monkeypatch, sizes):
     """Sums over pairs of atoms are not made where they would be too large; what is learned is the same."""
     Xs = [smooth_patches(rng, 600) for _ in range(2)]
-    learner = CoupledDictionaryLearning(80, n_nonzero_coefs=4, max_iter=5, growth=growth, random_state=0)
+    learner = plain(80, n_nonzero_coefs=4, max_iter=5, growth=growth, random_state=0)
     usual = learner.fit(Xs).components_
     sizes(sums_bytes=0)
     monkeypatch.setattr(updates.Statistics, "apply", None)

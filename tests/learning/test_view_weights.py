@@ -4,7 +4,8 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from coupledict import CoupledDictionaryLearning, OnlineDictionaryLearning, SparseCoder, lasso_gaps, load, sparse_encode
+from coupledict import OnlineDictionaryLearning, SparseCoder, lasso_gaps, load, sparse_encode
+from support.learners import plain
 
 FACTORS = [1e-6, 37.0, 1e300, 1e-300, 1e308, 1e-320]
 UNEQUAL = [(1, 1e-6), (1e-6, 1), (1, 1e300), (1e300, 1e-6), (1, 1e-300), (1e-6, 0), (0, 1e300)]
@@ -18,7 +19,7 @@ def Xs(rng):
 
 def make(weights, **parameters):
     settings = {"n_nonzero_coefs": 2, "max_iter": 6, "random_state": 0} | parameters
-    return CoupledDictionaryLearning(10, view_weights=weights, **settings)
+    return plain(10, view_weights=weights, **settings)
 
 
 def size(learner, weights):
@@ -99,7 +100,7 @@ def test_very_unequal_weights(Xs, weights, dtype):
     assert all(np.isfinite(D).all() and D.any() for D in learner.components_)
     np.testing.assert_allclose(size(learner, weights), 1, rtol=1e-4)
     main = int(np.argmax(weights))
-    alone = CoupledDictionaryLearning(10, n_nonzero_coefs=2, max_iter=6, random_state=0).fit([Xs[main]])
+    alone = plain(10, n_nonzero_coefs=2, max_iter=6, random_state=0).fit([Xs[main]])
     assert learner.score(Xs) > alone.score([Xs[main]]) - 0.03
     view = [Xs[main], None] if main == 0 else [None, Xs[main]]
     predicted = learner.predict(view, view=1 - main)

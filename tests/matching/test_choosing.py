@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coupledict.matching import CrossModalMatcher, rank_k
-from coupledict.matching._choosing import Choice, as_good, better, split
+from coupledict.matching._choosing import Choice, best_beyond_error, first_within_error, split
 from support.learners import planted_views
 
 SMALL = {"n_components": 12, "n_nonzero_coefs": 2, "n_dictionaries": 2, "max_iter": 3, "random_state": 0}
@@ -134,12 +134,12 @@ def test_better_means_by_more_than_the_error():
     one, other, third = (Choice((None,), (1.0,), shrinkage) for shrinkage in (1.0, 2.0, 3.0))
     known = np.array([0.5, 0.5, 0.5, 0.5])
     noisy, sure = known + np.array([0.4, -0.3, 0.3, -0.2]), known + np.array([0.04, 0.05, 0.04, 0.05])
-    assert better([(one, known), (other, noisy)]) is one
-    assert better([(one, known), (other, noisy), (third, sure)]) is third
-    assert better([(one, known), (other, known)]) is one
-    assert as_good([(one, known), (other, noisy)]) is one
-    assert as_good([(one, known), (other, sure)]) is other
-    assert as_good([(one, known - 1), (other, known), (third, noisy)]) is other
+    assert best_beyond_error([(one, known), (other, noisy)]) is one
+    assert best_beyond_error([(one, known), (other, noisy), (third, sure)]) is third
+    assert best_beyond_error([(one, known), (other, known)]) is one
+    assert first_within_error([(one, known), (other, noisy)]) is one
+    assert first_within_error([(one, known), (other, sure)]) is other
+    assert first_within_error([(one, known - 1), (other, known), (third, noisy)]) is other
 
 
 def test_folds():

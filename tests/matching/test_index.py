@@ -113,17 +113,17 @@ def test_edges_and_errors(matcher, Xs):
         index.match(Xs[0], n_matches=0)
     with pytest.raises(ValueError, match="gallery to be finite"):
         matcher.index(np.full((3, 9), np.nan))
-    with pytest.raises(ValueError, match="another view than the source"):
+    with pytest.raises(ValueError, match="differ from the source view"):
         matcher.index(Xs[1], source=1)
 
 
 def test_progress(matcher, Xs):
-    told = []
-    matcher.set_params(callback=lambda progress: told.append((progress.stage, progress.completed, progress.total)))
+    reports = []
+    matcher.set_params(callback=lambda progress: reports.append((progress.stage, progress.completed, progress.total)))
     with SIZES.changed(gallery_rows=200):
         matcher.index(Xs[1])
     matcher.set_params(callback=None)
-    assert told == [("indexing", 200, 300), ("indexing", 300, 300)]
+    assert reports == [("indexing", 200, 300), ("indexing", 300, 300)]
 
 
 # Galleries without partners
@@ -148,10 +148,10 @@ def test_partners_anywhere_in_a_gallery_of_any_size(Xs):
     [
         (np.arange(4), None, r"5 integers, one for each sample of X\[0\]"),
         (np.zeros(5), None, "5 integers"),
-        ([0, 1, 2, 3, 9], None, "numbers of the 9 samples"),
-        ([0, 1, 2, 3, -2], None, "numbers of the 9 samples"),
-        ([-1] * 5, None, "at least one"),
-        (np.arange(5), [np.arange(5) % 2, np.arange(9) % 2], "mean nothing with labels"),
+        ([0, 1, 2, 3, 9], None, "indices of the 9 samples"),
+        ([0, 1, 2, 3, -2], None, "indices of the 9 samples"),
+        ([-1] * 5, None, "not all -1"),
+        (np.arange(5), [np.arange(5) % 2, np.arange(9) % 2], "only without labels"),
     ],
 )
 def test_partners_are_checked(Xs, partners, y, message):

@@ -29,11 +29,11 @@ def ridge_of_sklearn(X, Y, width, alpha):
 def test_it_is_kernel_ridge_regression(rng):
     A, B = curved(rng)
     new = A + 0.1 * rng.standard_normal(A.shape)
-    hot = np.eye(3)[np.arange(120) % 3]
-    maps = fit_kernel([A, B], [hot, hot], True, 0.4, 0.2)
+    one_hot = np.eye(3)[np.arange(120) % 3]
+    maps = fit_kernel([A, B], [one_hot, one_hot], True, 0.4, 0.2)
     expected = ridge_of_sklearn(A, B, 0.4, 0.2).predict(new)
     np.testing.assert_allclose(maps.predict({0: new}, 1, None), expected, atol=1e-10)
-    scores = ridge_of_sklearn(A, hot - hot.mean(axis=0), 0.4, 0.2).predict(new)
+    scores = ridge_of_sklearn(A, one_hot - one_hot.mean(axis=0), 0.4, 0.2).predict(new)
     np.testing.assert_allclose(maps.predict({0: new}, "labels", None), scores, atol=1e-10)
 
 
@@ -74,8 +74,8 @@ def test_fewer_landmarks_than_samples(rng):
 def test_different_samples_meet_in_means_of_classes(rng):
     A, B = curved(rng)
     y0, y1 = np.arange(120) % 3, np.arange(90) % 3
-    hot = [np.eye(3)[y0], np.eye(3)[y1]]
-    maps = fit_kernel([A, B[:90]], hot, False, 0.4, 0.2)
+    one_hot = [np.eye(3)[y0], np.eye(3)[y1]]
+    maps = fit_kernel([A, B[:90]], one_hot, False, 0.4, 0.2)
     means = np.array([B[:90][y1 == c].mean(axis=0) for c in range(3)])
     np.testing.assert_allclose(
         maps.predict({0: A}, 1, None), ridge_of_sklearn(A, means[y0], 0.4, 0.2).predict(A), atol=1e-10
@@ -112,7 +112,7 @@ def test_the_metric_by_its_formula(rng, n, width):
     floor = SHRINKAGE * np.trace(covariance) / width
     values, axes = np.linalg.eigh(covariance + floor * np.eye(width))
     expected = first @ axes @ np.diag(np.sqrt(floor / values)) @ axes.T
-    np.testing.assert_allclose(learn_metric(first, second, width).change(first), expected, atol=1e-7)
+    np.testing.assert_allclose(learn_metric(first, second, width).rescale(first), expected, atol=1e-7)
 
 
 def test_views_of_other_widths_have_no_metric(rng):

@@ -40,7 +40,7 @@ def test_unpaired_samples_do_not_hurt(rng, semi_coupled):
         model = make(n_components=24, n_nonzero_coefs=4, semi_coupled=semi_coupled)
         pairs.append(model.fit(part(train, slice(0, 80))).score(test))
         everything.append(model.fit(semi_paired(train, 80)).score(test))
-    assert np.mean(everything) > np.mean(pairs) - 0.02
+    assert np.mean(everything) > np.mean(pairs) - 0.03
     assert np.mean(everything) > 0.5  # chance is 0.05
 
 
@@ -92,7 +92,7 @@ def test_queries_that_lack_a_view(rng):
     predicted = model.predict([*queries, None], view=2)
     np.testing.assert_allclose(predicted[:5], model.predict([None, Xs[1][:5], None], view=2))
     queries[1][:2] = np.nan
-    with pytest.raises(ValueError, match="sample 0 has none"):
+    with pytest.raises(ValueError, match="got none in sample 0"):
         model.similarity(queries, Xs[2], source=[0, 1], target=2)
     with pytest.raises(ValueError, match="gallery to be finite"):
         model.similarity(Xs[0], np.where(np.arange(300)[:, None] == 4, np.nan, Xs[2]), source=0, target=2)

@@ -24,7 +24,17 @@ from coupledict.parallel.blas import one_blas_thread
 from coupledict.parallel.cancel import CancelToken
 from support import programs
 from support.coherent import make_atoms, make_signals
-from support.inner import CodingRule, PreparedCoder, Recipe, Scratch, _native, keep_fitted, make_coder, without_warnings
+from support.inner import (
+    CodingRule,
+    PreparedCoder,
+    Recipe,
+    Scratch,
+    Threads,
+    _native,
+    keep_fitted,
+    make_coder,
+    without_warnings,
+)
 
 N_THREADS = 6
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -117,10 +127,10 @@ def test_one_coder_that_makes_what_it_needs_when_it_needs_it(rng):
 
     coder = fresh()
     expected = digest(coder.encode([X]))
-    assert coder._coder._careful is not None, "some samples were in doubt"
+    assert coder._coder._plan.n_retried > 0, "some samples were in doubt"
     for _ in range(5):
         shared = fresh()
-        assert shared._coder._careful is None
+        assert shared._coder._plan.n_retried == 0
         assert set(together(*[lambda shared=shared: digest(shared.encode([X]))] * N_THREADS)) == {expected}
 
 
@@ -134,9 +144,9 @@ def test_one_coder_of_incomplete_samples(data):
         codes = coder.encode_rows(holes, Scratch(_native.Workspace(), CancelToken(), energy, status))
         return digest(codes.counts, codes.indices, *codes.values, energy, status)
 
-    expected = encode(make_coder(recipe, 1))
+    expected = encode(make_coder(recipe, Threads()))
     for _ in range(5):
-        shared = make_coder(recipe, 1)
+        shared = make_coder(recipe, Threads())
         assert set(together(*[lambda shared=shared: encode(shared)] * N_THREADS)) == {expected}
 
 
@@ -299,12 +309,12 @@ def test_the_error_of_a_source_is_never_lost(monkeypatch):
                 time.sleep(4 * ordered.LOOK_UP_SECONDS)
             super().__setitem__(number, result)
 
-    class Crew(ordered._Crew):
+    class Pool(ordered._OrderedPool):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             self._finished = SlowToTell()
 
-    monkeypatch.setattr(ordered, "_Crew", Crew)
+    monkeypatch.setattr(ordered, "_OrderedPool", Pool)
 
     def tasks():
         yield 1

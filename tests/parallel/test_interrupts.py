@@ -279,7 +279,7 @@ def test_a_batch_counts_as_a_whole_or_not_at_all(Xs):
         for atoms, wanted in zip(learner.components_, second.components_, strict=True):
             np.testing.assert_array_equal(atoms, wanted)
 
-    names = ["base.py", "several_views.py", "engine.py", "running_sums.py", "updates.py"]
+    names = ["base.py", "several_views.py", "batches.py", "updates.py"]
     assert interrupt_everywhere(work, check, names=names) > 30
 
 
@@ -296,4 +296,4 @@ def test_codes_in_a_file_are_whole_or_absent(Xs, tmp_path):
             shutil.rmtree(place)
 
     work = functools.partial(learner.transform, Xs, out=place)
-    assert interrupt_everywhere(work, check, names=["codes.py", "blocked.py"]) > 30
+    assert interrupt_everywhere(work, check, names=["codes.py", "blocks.py"]) > 30

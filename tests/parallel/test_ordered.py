@@ -13,7 +13,7 @@ import pytest
 
 from coupledict.parallel import jobs
 from coupledict.parallel.cancel import Cancelled, CancelToken
-from coupledict.parallel.jobs import count_jobs, cut
+from coupledict.parallel.jobs import count_jobs, split_chunks
 from coupledict.parallel.ordered import in_order
 from support.programs import run_python
 from support.waiting import exit_code
@@ -68,7 +68,7 @@ def test_a_consumer_that_leaves_early_leaves_no_threads():
 @pytest.mark.parametrize("work", [1e2, 1e5, 1e9, 1e12])
 @pytest.mark.parametrize("n_jobs", [1, 2, 16])
 def test_chunks_cover_every_sample_once(n, work, n_jobs):
-    chunks, short = cut(n, work, n_jobs)
+    chunks, short = split_chunks(n, work, n_jobs)
     assert [i for start, stop in chunks for i in range(start, stop)] == list(range(n))
     if short:
         assert all((stop - start) * work / jobs.MULTIPLY_ADDS_PER_SECOND < 0.2 for start, stop in chunks)
@@ -78,10 +78,10 @@ def test_chunks_cover_every_sample_once(n, work, n_jobs):
 
 def test_samples_that_share_work_stay_together():
     """Without the Gram matrix a block of samples shares every pass over the dictionary."""
-    chunks, short = cut(500, 1e9, 2, whole_blocks=True)
+    chunks, short = split_chunks(500, 1e9, 2, whole_blocks=True)
     assert [stop - start for start, stop in chunks] == [192, 192, 116]
     assert not short
-    few, _ = cut(100, 1e9, 2, whole_blocks=True)
+    few, _ = split_chunks(100, 1e9, 2, whole_blocks=True)
     assert [stop - start for start, stop in few] == [96, 4]
 
 

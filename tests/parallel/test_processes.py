@@ -15,7 +15,7 @@ import pytest
 from coupledict.parallel import blas
 from coupledict.parallel.cancel import Cancelled, CancelToken
 from coupledict.parallel.jobs import count_jobs
-from support.inner import Samples, encode
+from support.inner import Samples, Threads, encode
 from support.problems import make_coder
 from support.waiting import PATIENCE, exit_code
 
@@ -225,8 +225,8 @@ def test_a_pass_ends_with_the_work_around_it(rng):
     X, D = rng.standard_normal((50, 8)), rng.standard_normal((20, 8))
     coder, samples = make_coder([D], np.ones(1), X.dtype, limit=3, n_samples=50), Samples([X], X.dtype)
     around = CancelToken()
-    assert encode(coder, samples, 1, cancel=around).indptr.size == 51
+    assert encode(coder, samples, Threads(1, around)).indptr.size == 51
     assert not around.cancelled
     around.cancel()
     with pytest.raises(Cancelled):
-        encode(coder, samples, 1, cancel=around)
+        encode(coder, samples, Threads(1, around))

@@ -67,6 +67,7 @@ WITHOUT_EXAMPLE = {
     "coupledict.CodeFile",
     "coupledict.files.read_model",
     "coupledict.ModelFileError",
+    "coupledict.InterruptedFitWarning",
     "coupledict.Progress",
     "coupledict.LearningProgress",
     "coupledict.StoppedByCallback",
@@ -147,7 +148,7 @@ def test_commands_must_print_what_is_shown(tmp_path, monkeypatch):
 def test_pages_run_as_printed(page, tmp_path, monkeypatch):
     """Every block of code and every command, in order, in an empty folder, with what the reader is told to bring."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(updates, "UPDATES", dict(updates.UPDATES))  # a page adds one
+    monkeypatch.setitem(updates.UPDATES, "gradient", None)  # a page sets it; it goes with the test
     bring = own_cluster(tmp_path, monkeypatch) if page.stem == "cluster" else readers_files.bring
     assert pages.run(page, {"__name__": "__page__"}, bring) == []
 

@@ -22,8 +22,6 @@ ALLOWED = {
     "project/test_readme.py": "the README names the commands",
     "serve/test_tasks.py": "the page offers what a command does, and aligns pictures as fusion does",
 }
-#: Files that patch constants of the package, and why.
-PATCHING = {"project/test_documentation.py": "a page adds an update of its own"}
 
 
 @functools.cache
@@ -110,9 +108,7 @@ def test_private_modules_are_imported_by_tests_of_their_room_alone():
 def test_no_constant_is_patched():
     patching = {name: read(file) for name, file in FILES.items() if ".setattr(" in file.read_text(encoding="utf-8")}
     found = {name: constants for name, tree in patching.items() if (constants := constants_patched(tree))}
-    unexpected = {name: constants for name, constants in found.items() if name not in PATCHING}
-    assert not unexpected, "make it an argument, or a size of foundation/block_sizes.py"
-    assert set(PATCHING) <= set(found), "an exception that nobody needs any more"
+    assert not found, "make it an argument, or a size of foundation/block_sizes.py"
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def test_any_key_may_be_missing(write, path):
 
 def test_nothing_at_all_is_a_page_too(write):
     page = Page(write({}, figures={}, data_file=None))
-    assert "No claim of the paper was put to the test in this run." in page.text
+    assert "This run tested no claim of the paper." in page.text
     assert not page.all("img")
     assert not [a for a in page.all("a") if a["href"] == "#time"]
 
@@ -286,7 +286,7 @@ def test_peers_may_be_absent(write):
     results = make_results()
     for regime in results["time"]:
         regime["peers"], regime["peers_missing"] = [], []
-    assert "Outside implementations" not in Page(write(results, figures={})).text
+    assert "Other implementations" not in Page(write(results, figures={})).text
 
 
 # Figures
@@ -418,7 +418,10 @@ ATOMS = np.ones((4, 64))
         (bad(together=[ATOMS, ATOMS * np.nan]), "dictionaries['together'][1] to be finite, got NaN"),
         (bad(together=[ATOMS, ATOMS * np.inf]), "to be finite"),
         (bad(together=[ATOMS[:, :60], ATOMS[:, :60]]), "height and width of atoms with 60 features, got [8, 8]"),
-        (bad(separate=[ATOMS[:, :49], ATOMS[:, :49]]), "as many features in all dictionaries, got 64 and 49"),
+        (
+            bad(separate=[ATOMS[:, :49], ATOMS[:, :49]]),
+            "the same number of features in all dictionaries, got 64 and 49",
+        ),
         (bad(together=[ATOMS, ATOMS]), "['together']['atoms']['use'] to hold 4 figures, one per atom, got 27"),
     ],
 )
@@ -505,8 +508,8 @@ def test_claims_that_are_not_the_papers_are_marked_and_not_counted(write):
         {"claim": "Ours is a wonder.", "paper": "our goal", "measured": "so it is", "holds": True, "ours": True}
     )
     page = Page(write(results)).text
-    assert "Beside the paper" not in before
-    assert "Beside the paper" in page
+    assert "In addition to the paper" not in before
+    assert "In addition to the paper" in page
     tally = re.search(r"Of the \d+ claims of the paper that this run can decide, \d+ hold", before)[0]
     assert tally in page
 

@@ -160,7 +160,7 @@ def test_a_stack_is_gathered_and_put_in_order_before_it_is_fused(open_page, rng)
     assert page.evaluate("document.activeElement.ariaLabel") == "Move up: b10.png"
     page.keyboard.press("Enter")  # the focus went along
     order(page, "b10.png", "a.png", "b9.png")
-    assert status(page) == "b10.png is number 1 of 3 now."
+    assert status(page) == "b10.png is now number 1 of 3."
     assert page.evaluate("document.activeElement.ariaLabel") == "Move down: b10.png"  # it cannot go further up
     drop(page, ("0.png", far))  # what was put in order stays so
     order(page, "b10.png", "a.png", "b9.png", "0.png")
@@ -201,7 +201,7 @@ def test_a_file_is_not_taken_twice(open_page, rng):
         }"""
     )
     order(page, *first, "x.png")
-    assert status(page) == "One of them was there already."
+    assert status(page) == "One of them was already in the list."
 
 
 @pytest.mark.slow
@@ -297,7 +297,10 @@ def test_what_was_done_to_a_source_is_told(open_page, rng):
     sources = page.locator(".shares li").all_inner_texts()
     assert note in sources[0]
     assert "Moved by up to 12.3 pixels." in sources[1]
-    assert f"Of 60 {TIMES} 44 pixels, what all pictures show is kept." in page.locator("#fuse .note").inner_text()
+    assert (
+        f"Of 60 {TIMES} 44 pixels, only the area that all pictures show is kept."
+        in page.locator("#fuse .note").inner_text()
+    )
 
 
 @pytest.mark.slow
@@ -355,8 +358,8 @@ def test_too_much_is_refused_before_it_is_sent(open_page):
     sent = []
 
     def limit(page):
-        told = '{"version": "0", "megabytes": 0.001, "megapixels": 1, "files": 3, "pictures": []}'
-        page.route("**/about", lambda route: route.fulfill(body=told, content_type="application/json"))
+        reported = '{"version": "0", "megabytes": 0.001, "megapixels": 1, "files": 3, "pictures": []}'
+        page.route("**/about", lambda route: route.fulfill(body=reported, content_type="application/json"))
         page.on("request", lambda request: sent.append(request.method))
 
     page = open_page(before=limit)
@@ -408,8 +411,8 @@ def test_work_is_told_of_queued_and_cancelled(open_page, rng):
     until(second, f"() => {STATUS}.startsWith('Waiting; 1 before')")
     first.goto("about:blank")
     second.wait_for_selector("#fuse .compare")
-    told = second.evaluate("(address) => fetch(address).then((answer) => answer.json())", f"jobs/{job}")
-    assert told["state"] == "cancelled"  # nobody waited for it any more
+    reported = second.evaluate("(address) => fetch(address).then((answer) => answer.json())", f"jobs/{job}")
+    assert reported["state"] == "cancelled"  # nobody waited for it any more
 
 
 @pytest.mark.slow
@@ -455,7 +458,7 @@ def test_a_result_that_is_gone_is_not_missed(open_page):
 @pytest.mark.slow
 def test_the_time_left_is_told_when_it_is_known_and_steadily(open_page):
     page = open_page()
-    told = page.evaluate(
+    reported = page.evaluate(
         """async () => {
           const { inWords, TimeLeft } = await import("./timing.js");
           const follow = (shares, pause) => {
@@ -475,14 +478,14 @@ def test_the_time_left_is_told_when_it_is_known_and_steadily(open_page):
         }"""
     )
     seconds = [3, *(f"about {left} left" for left in ("15 s", "60 s", "70 s", "120 s", "3 min", "60 min"))][1:]
-    assert told["words"] == ["a few seconds left", *seconds]
-    for shares, first in ((told["even"], 40), (told["rough"], 35)):
+    assert reported["words"] == ["a few seconds left", *seconds]
+    for shares, first in ((reported["even"], 40), (reported["rough"], 35)):
         shown = [text for number, text in enumerate(shares) if not number or text != shares[number - 1]]
         steps = [f"about {left} s left" for left in range(first, 5, -5)]
         assert shown == ["", *steps, "a few seconds left", ""]  # each once, and never back
-    assert told["slow"][1] == "about 10 s left"
-    assert told["slow"][-1] == "about 45 s left"  # where it is slower than it seemed, that is told
-    assert set(told["unknown"]) == {""}
+    assert reported["slow"][1] == "about 10 s left"
+    assert reported["slow"][-1] == "about 45 s left"  # where it is slower than it seemed, that is told
+    assert set(reported["unknown"]) == {""}
 
 
 # By hand

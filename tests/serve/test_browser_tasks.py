@@ -69,9 +69,9 @@ def test_a_recording_is_widened_heard_seen_and_downloaded(open_page):
     show(page, "widen")
     drop(page, ("<b>call.wav", sound(call)))
     page.wait_for_selector("#widen .players")
-    told = page.locator("#widen .found").inner_text()
-    assert told.startswith("<b>call.wav: telephone speech, up to 3.")
-    assert told.endswith("kHz (measured), 1 channel at 8 kHz, 2.0 s.")
+    reported = page.locator("#widen .found").inner_text()
+    assert reported.startswith("<b>call.wav: telephone speech, up to 3.")
+    assert reported.endswith("kHz (measured), 1 channel at 8 kHz, 2.0 s.")
     until(page, "() => [...document.querySelectorAll('audio')].every((audio) => audio.readyState >= 1)")
     durations = page.evaluate("[...document.querySelectorAll('audio')].map((audio) => audio.duration)")
     assert durations == pytest.approx([2, 2], abs=0.01)
@@ -91,7 +91,7 @@ def test_one_sound_is_heard_at_a_time(open_page):
     show(page, "widen")
     page.get_by_role("button", name="Try it with our recording").click()
     page.wait_for_selector("#widen .players")
-    assert "made up by a program" in page.locator("#widen .note").inner_text()
+    assert "a synthetic voice" in page.locator("#widen .note").inner_text()
     listening = page.evaluate(
         """async () => {
           const [before, after] = document.querySelectorAll("audio");
@@ -111,14 +111,14 @@ def test_band_and_strength_are_chosen(open_page):
     page, sent = open_page(), []
     page.on("request", lambda request: request.method == "POST" and sent.append(request.post_data))
     show(page, "widen")
-    strength = page.get_by_label("Strength of what is added")
+    strength = page.get_by_label("Strength of the added band")
     assert page.locator("#widen output").inner_text() == "0.2, careful"
     strength.fill("0.5")
     assert page.locator("#widen output").inner_text() == strength.get_attribute("aria-valuetext") == "0.5, as predicted"
     page.get_by_role("radio", name="Narrow").check()
     page.get_by_role("button", name="Try it with our recording").click()
     page.wait_for_selector("#widen .players")
-    assert "(as you say)" in page.locator("#widen .found").inner_text()
+    assert "(as given)" in page.locator("#widen .found").inner_text()
     form = sent[0].replace("\r\n", "\n")
     assert 'name="strength"\n\n0.5\n' in form
     assert 'name="band"\n\nnarrow\n' in form
@@ -136,10 +136,17 @@ def test_a_recording_that_is_wide_already_is_left(open_page):
 
 def test_a_missing_package_is_named_and_the_rest_works(open_page, rng):
     sentence = 'Expected soundfile to be installed. Install it with: pip install "coupledict[audio]"'
-    told = {"version": "0", "megabytes": 9, "megapixels": 1, "files": 3, "pictures": [], "missing": {"widen": sentence}}
+    reported = {
+        "version": "0",
+        "megabytes": 9,
+        "megapixels": 1,
+        "files": 3,
+        "pictures": [],
+        "missing": {"widen": sentence},
+    }
 
     def answer(page):
-        page.route("**/about", lambda route: route.fulfill(body=json.dumps(told), content_type="application/json"))
+        page.route("**/about", lambda route: route.fulfill(body=json.dumps(reported), content_type="application/json"))
 
     page = open_page(before=answer)
     show(page, "widen")

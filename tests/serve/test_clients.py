@@ -69,8 +69,8 @@ def test_half_open_connections_do_not_stop_it(tmp_path, files):
 def test_who_sends_nothing_more_is_left(tmp_path, sent):
     with serving(tmp_path / "jobs", silence=0.2) as client, connect(client.port) as raw:
         raw.sendall(sent.replace(b"PORT", str(client.port).encode()))
-        told = read_all(raw)  # ends when the server closes the connection
-        assert (b"200 OK" in told) == (b"about" in sent)
+        reported = read_all(raw)  # ends when the server closes the connection
+        assert (b"200 OK" in reported) == (b"about" in sent)
 
 
 def test_who_sends_single_bytes_is_left_too(tmp_path):
@@ -118,8 +118,8 @@ def test_unfinished_uploads_count_together(tmp_path):
             raw.sendall(upload_head(client.port, TOKEN, 950_000))
         wait_until(lambda: len(list(client.folder.iterdir())) == 2, "both had begun")
         large = ("a.png", bytes(200_000))
-        status, told = client.begin("enlarge", large)
-        assert (status, told["message"][:54]) == (429, "Expected the files of waiting jobs to have at most 2 M")
+        status, reported = client.begin("enlarge", large)
+        assert (status, reported["message"][:54]) == (429, "Expected the files of waiting jobs to have at most 2 M")
         assert len(list(client.folder.iterdir())) == 2
         uploads[0].close()
         wait_until(lambda: client.begin("enlarge", large)[0] == 202, "there was room again")
@@ -162,8 +162,8 @@ def test_files_of_every_size_arrive_as_they_were_sent(tmp_path, rng, monkeypatch
     files = [(f"{number}.png", rng.bytes(size)) for number, size in enumerate(sizes)]
     files.append(("end.png", f"\r\n--{BOUNDARY[:-1]}\r\n--".encode() * 1000))
     with serving(tmp_path / "jobs", megabytes=8) as client:
-        told = client.do("fuse", *files, format="PNG", name="\u00e4")
-        assert told["result"] == {name: hashlib.sha256(content).hexdigest() for name, content in files}
+        reported = client.do("fuse", *files, format="PNG", name="\u00e4")
+        assert reported["result"] == {name: hashlib.sha256(content).hexdigest() for name, content in files}
     assert seen[0].options == {"format": "PNG", "name": "\u00e4"}
 
 
@@ -174,7 +174,7 @@ def read_files(form):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda body: body[:-10], "Expected a form with an end"),
+        (lambda body: body[:-10], "Expected a complete form"),
         (lambda body: body.replace(b' name="files";', b""), "Expected a name for each part"),
         (lambda body: b"--boundary-of-others" + body[21:], "Expected a form with files"),
         (lambda body: body.replace(b"form-data;", b"form-data; x=" + b"y" * 9000 + b";"), "Expected "),
@@ -184,8 +184,8 @@ def read_files(form):
 def test_forms_that_are_none_are_refused(tmp_path, change, message):
     with serving(tmp_path / "jobs") as client:
         body, kind = form([FILE], {})
-        status, told = client.json("POST", "/jobs/enlarge", change(body), kind)
-        assert (status, told["message"][: len(message)]) == (400, message)
+        status, reported = client.json("POST", "/jobs/enlarge", change(body), kind)
+        assert (status, reported["message"][: len(message)]) == (400, message)
         many = {f"option {number}": "x" for number in range(17)}
         assert client.begin("enlarge", FILE, **many)[1]["message"] == "Expected at most 16 options, got more."
         long = client.begin("enlarge", FILE, name="x" * 9000)
@@ -198,8 +198,8 @@ def test_a_crowd_of_uploads_is_refused(tmp_path):
         for _ in range(8):
             opened.enter_context(connect(client.port)).sendall(upload_head(client.port, TOKEN, 100))
         wait_until(lambda: len(list(client.folder.iterdir())) == 8, "all had begun")
-        status, told = client.begin("enlarge", FILE)
-        assert (status, told["message"][:18]) == (429, "Expected at most 8")
+        status, reported = client.begin("enlarge", FILE)
+        assert (status, reported["message"][:18]) == (429, "Expected at most 8")
 
 
 GARBAGE = {

@@ -46,7 +46,7 @@ def test_signals_that_can_be_caught_leave_nothing_behind(tmp_path, name):
         with begin_upload(address):
             wait_until(lambda: bytes_below(tmp_path) > 1_000_000, "something was on disk")
             assert end(process, getattr(signal, name)) == 0
-            assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
+            assert process.stdout.readline() == "Ended; all uploads and results have been removed.\n"
         assert process.stderr.read() == ""
         assert list(tmp_path.iterdir()) == []
 
@@ -77,10 +77,10 @@ def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
     command = python(take + COMMAND, "serve", "--no-browser")
     with started(command, env=environment(TMPDIR=str(tmp_path)), **terminal) as process:
         os.close(theirs)
-        told = b""
+        reported = b""
         with patient(process, "the server had told its address"):
-            while b"Ctrl-C ends it" not in told:
-                told += os.read(ours, 4096)
+            while b"Ctrl-C ends it" not in reported:
+                reported += os.read(ours, 4096)
         assert len(folders(tmp_path)) == 1
         os.close(ours)  # the terminal's window is closed
         assert process.wait(PATIENCE) >= 0

@@ -72,10 +72,10 @@ def ask(port, path):
 @pytest.mark.slow
 def test_what_stands_on_the_command_line_opens_nothing(places):
     place, beside = places
-    with fake_browser(beside, asks=False, stays=False) as (browser, told):
+    with fake_browser(beside, asks=False, stays=False) as (browser, reported):
         with program(place, browser=browser) as (process, address, _):
             port, token = int(address[1]), address[2]
-            (given,) = told()["command"]
+            (given,) = reported()["command"]
             assert token not in given
             assert given.startswith("file:")  # every user of the machine can read it
             path = Path(urllib.parse.unquote(urllib.parse.urlsplit(given).path))
@@ -98,9 +98,9 @@ def test_what_stands_on_the_command_line_opens_nothing(places):
 @pytest.mark.slow
 def test_a_browser_in_the_foreground_is_answered_and_holds_up_nothing(places):
     place, beside = places
-    with fake_browser(beside, asks=True, stays=True) as (browser, told), program(place, browser=browser) as served:
+    with fake_browser(beside, asks=True, stays=True) as (browser, reported), program(place, browser=browser) as served:
         process, address, _ = served
-        called = told()
+        called = reported()
         assert called["status"] == 200  # the page, though the browser that asked for it has not ended
         assert called["address"] == address[0]
         process.send_signal(signal.SIGTERM)

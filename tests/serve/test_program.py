@@ -49,7 +49,7 @@ def test_it_tells_its_address_and_ends_clean_in_the_midst_of_work(tmp_path, rng,
             assert job["state"] in ("waiting", "running")
         used, others = psutil.Process(process.pid).cpu_times(), resource.getrusage(resource.RUSAGE_CHILDREN)
         assert end(process, number) == 0
-        assert process.stdout.readline() == "Ended; what was uploaded and made is removed.\n"
+        assert process.stdout.readline() == "Ended; all uploads and results have been removed.\n"
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         work = ended.ru_utime + ended.ru_stime - others.ru_utime - others.ru_stime - used.user - used.system
         assert work < 3  # seconds of the processor, whoever else wants it; the job would take more than ten
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence():
         port = listener.getsockname()[1]
         message = refused(call("serve", "--no-browser", "--port", port), 1)
     assert message.startswith(f"Expected port {port} of this machine to be free")
-    assert message.endswith("leave --port out to take a free one.")
+    assert message.endswith("leave --port out to use a free one.")
 
 
 class Ended:
@@ -117,7 +117,7 @@ def test_a_browser_that_shows_nothing_is_told_of(monkeypatch, tmp_path):
     monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     lines = lines_of_opening(patience=0.01)
-    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above to it."
+    assert lines[2] == "The browser has not shown the page yet; if it does not, copy the address above into it."
     (address,) = opened
     assert re.fullmatch(r"file:///.*/coupledict-serve-\w+/open\.html", address)
     assert os.listdir(tmp_path) == []
@@ -131,7 +131,7 @@ def test_no_browser_is_told_of(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     lines = lines_of_opening()
-    assert lines[2] == "No browser was found to open it in; copy the address to yours."
+    assert lines[2] == "No browser was found; copy the address into yours."
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
     assert os.listdir(tmp_path) == []
 

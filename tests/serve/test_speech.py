@@ -60,12 +60,16 @@ def test_every_kind_of_recording_is_widened_as_the_library_does(client, call, tm
     right, right_rate = expected(tmp_path, content, f"in{suffix}")
     assert (rate, right_rate) == (16_000, 16_000)
     assert np.array_equal(found, right)
-    told = job["result"]
-    assert told["source"]["band"]["kind"] == "telephone"
-    assert (told["source"]["rate"], told["source"]["channels"], told["source"]["measured"]) == (8000, 1, True)
-    assert told["source"]["seconds"] == pytest.approx(2.0, abs=0.2)  # MP3 adds some silence
-    assert [entry["name"] for entry in told["result"]["formats"]] == ["my-call-wide.wav", "my-call-wide.flac"]
-    assert told["result"]["format"] == ("FLAC" if suffix == ".flac" else "WAV")
+    reported = job["result"]
+    assert reported["source"]["band"]["kind"] == "telephone"
+    assert (reported["source"]["rate"], reported["source"]["channels"], reported["source"]["measured"]) == (
+        8000,
+        1,
+        True,
+    )
+    assert reported["source"]["seconds"] == pytest.approx(2.0, abs=0.2)  # MP3 adds some silence
+    assert [entry["name"] for entry in reported["result"]["formats"]] == ["my-call-wide.wav", "my-call-wide.flac"]
+    assert reported["result"]["format"] == ("FLAC" if suffix == ".flac" else "WAV")
     assert np.array_equal(heard(client, job, "widened.flac")[0], found)
 
 
@@ -80,10 +84,10 @@ def test_options_reach_the_model(client, call, tmp_path):
 def test_a_band_that_is_there_already_is_told_and_left(client, capfd):
     wide = voice(2, 2.0)
     job = client.do("widen", ("a.wav", sound(wide, RATE)))
-    told = job["result"]
-    assert (job["state"], told["widened"], told["source"]["band"]["kind"]) == ("done", False, "wide")
-    assert "result" not in told
-    assert np.allclose(heard(client, job, told["before"])[0][:, 0], wide, atol=2**-15)
+    reported = job["result"]
+    assert (job["state"], reported["widened"], reported["source"]["band"]["kind"]) == ("done", False, "wide")
+    assert "result" not in reported
+    assert np.allclose(heard(client, job, reported["before"])[0][:, 0], wide, atol=2**-15)
     assert client.ask("GET", f"/jobs/{job['id']}/widened.wav")[0] == 404
     assert capfd.readouterr().err == ""  # the page says it; the terminal need not
 
@@ -180,7 +184,7 @@ def test_a_limit_that_is_no_number_is_told(client, monkeypatch):
 def test_there_is_a_voice_for_those_who_have_none(client, tmp_path):
     job = client.do("widen", sample="yes")
     assert job["result"]["widened"]
-    assert "made up" in job["result"]["note"]
+    assert "synthetic" in job["result"]["note"]
     first, again = tmp_path / "first", tmp_path / "again"
     for folder in (first, again):
         folder.mkdir()
@@ -195,7 +199,7 @@ def test_there_is_a_voice_for_those_who_have_none(client, tmp_path):
 def test_it_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, call, cancelled):
     (tmp_path / "a.wav").write_bytes(sound(np.tile(call, 30)))
     (tmp_path / "job").mkdir()
-    told = []
+    reported = []
 
     class Watched(_jobs.Job):
         def watch(self, phases):
@@ -203,7 +207,7 @@ def test_it_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, call, 
 
             def tell(progress):
                 stop = callback(progress)
-                told.append((self.phase, self.share))
+                reported.append((self.phase, self.share))
                 if self.phase == cancelled:
                     self.cancel()
                 return stop
@@ -213,13 +217,13 @@ def test_it_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, call, 
     form = Form({}, [Upload(tmp_path / "a.wav", "a.wav")])
     job = Watched(lambda job: _tasks.TASKS["widen"](job, form, Limits(1, 1)), tmp_path / "job", {})
     job.run()
-    shares = [share for _, share in told]
+    shares = [share for _, share in reported]
     assert shares == sorted(shares)
     if cancelled:
-        assert (job.state, told[-1][0]) == ("cancelled", cancelled)
+        assert (job.state, reported[-1][0]) == ("cancelled", cancelled)
         return
     assert job.state == "done"
-    assert list(dict(told)) == ["Measuring the band", "Adding the high band", "Writing the result"]
+    assert list(dict(reported)) == ["Measuring the band", "Adding the high band", "Writing the result"]
     assert shares[0] > 0
     assert shares[-1] > 0.9
 

@@ -24,7 +24,7 @@ from coupledict.serve import _jobs, _pictures, _samples, _tasks
 from coupledict.serve import run as serve
 from coupledict.serve._forms import FormReader
 from coupledict.serve._jobs import Job
-from coupledict.serve._pictures import Showing, align
+from coupledict.serve._pictures import DisplaySize, align
 from coupledict.serve._uploads import Form, Limits, Upload, plain_name
 from support.serving import BOUNDARY, TOKEN, form, png, png_that_claims, read, serving, stack, tiff
 from support.waiting import PATIENCE, wait_until
@@ -77,8 +77,8 @@ def test_a_stream_without_end_is_cut(stranger):
 
 
 def test_what_is_no_form_is_refused(stranger):
-    status, told = stranger.json("POST", "/jobs/fuse", b"{}", {"Content-Type": "application/json"})
-    assert (status, told["message"][:15]) == (415, "Expected a form")
+    status, reported = stranger.json("POST", "/jobs/fuse", b"{}", {"Content-Type": "application/json"})
+    assert (status, reported["message"][:15]) == (415, "Expected a form")
     assert stranger.json("POST", "/jobs/fuse", b"x", {"Content-Type": "multipart/form-data"})[0] == 400
     assert stranger.begin("fuse")[0] == 400
     assert stranger.begin("fuse", *[("a.png", b"x")] * 65)[0] == 400
@@ -96,8 +96,8 @@ def test_pixels_are_counted_before_they_are_decoded(tmp_path, rng, monkeypatch):
         larger = ("a.png", png_that_claims(60_000, 60_000))
         assert client.message("enlarge", larger).startswith("'a.png' could not be read: it claims to have more than")
         many = [(name, make(image)) for name, make in (("a.png", png), ("b.tif", tiff))] * 14
-        told = client.message("fuse", *many)  # each may have 200 pixels and has 120, all may have 16 times as many
-        assert "Expected at most 0.0032 megapixels, but these 28 pictures have 0.0" in told
+        reported = client.message("fuse", *many)  # each may have 200 pixels and has 120, all may have 16 times as many
+        assert "Expected at most 0.0032 megapixels, but these 28 pictures have 0.0" in reported
         assert "'a.png' enlarged would have 0.0" in client.message(
             "enlarge", ("a.png", png_that_claims(12, 10)), scale="2"
         )
@@ -150,9 +150,9 @@ def test_pictures_that_do_not_fit_are_refused(stranger, rng):
 
 def test_six_pictures_of_24_megapixels_fit_without_a_flag(tmp_path):
     defaults = {name: option.default for name, option in inspect.signature(serve).parameters.items()}
-    told = {option.name: option.default for option in get_command(app).commands["serve"].params}
+    reported = {option.name: option.default for option in get_command(app).commands["serve"].params}
     limits = Limits(defaults["max_megabytes"], defaults["max_megapixels"])
-    assert (told["max_megabytes"], told["max_megapixels"]) == (limits.megabytes, limits.megapixels)
+    assert (reported["max_megabytes"], reported["max_megapixels"]) == (limits.megabytes, limits.megapixels)
     limits.check_bytes(6 * 6000 * 4000 * 3 * 2)  # as TIFF files of 16 bits
     uploads = [Upload(tmp_path / f"{number}", "a.png") for number in range(6)]
     for upload in uploads:
@@ -178,8 +178,8 @@ def test_a_full_disk_is_told(client, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "open", fail)
-    status, told = client.begin("fuse", ("a.png", b"x"))
-    assert (status, told["message"]) == (507, "The files could not be kept (No space left on device).")
+    status, reported = client.begin("fuse", ("a.png", b"x"))
+    assert (status, reported["message"]) == (507, "The files could not be stored (No space left on device).")
     assert list(client.folder.iterdir()) == []
 
 
@@ -224,8 +224,8 @@ def test_a_stack_is_fused_as_the_library_does(client, rng, options, parameters):
     expected = MultiFocusFusion(**parameters).fuse(sources)
     shown = job["result"]
     assert np.array_equal(client.result(job), expected.image)
-    for before, source, told in zip(shown["before"], sources, expected.sources, strict=True):
-        seen = align(Picture(source), told.matrix, expected.box).pixels
+    for before, source, reported in zip(shown["before"], sources, expected.sources, strict=True):
+        seen = align(Picture(source), reported.matrix, expected.box).pixels
         assert np.array_equal(client.picture(job, before["view"]), seen)
     assert np.array_equal(client.picture(job, shown["map"]["file"]), expected.decision)  # numbers in a palette
     assert [source["share"] for source in shown["shares"]] == [source.share for source in expected.sources]
@@ -250,8 +250,8 @@ def test_what_was_done_to_the_sources_is_told(client, rng, monkeypatch):
     monkeypatch.setattr(MultiFocusFusion, "fuse", fuse)
     job = client.do("fuse", ("near.png", png(near)), ("far.png", png(far)))
     shown = job["result"]
-    told = [(source["share"], source["moved"], source["note"]) for source in shown["shares"]]
-    assert told == [(0.25, 0, "could not be aligned: nothing fits"), (0.75, 2.25, "")]
+    reported = [(source["share"], source["moved"], source["note"]) for source in shown["shares"]]
+    assert reported == [(0.25, 0, "could not be aligned: nothing fits"), (0.75, 2.25, "")]
     views = [client.picture(job, before["view"]) for before in shown["before"]]
     assert np.array_equal(views[0], near[5:35, 4:54])
     assert np.array_equal(views[1], far[4:34, 6:56])  # two to the right and one up, as the matrix says
@@ -319,7 +319,7 @@ def test_an_unknown_format_is_refused(client, rng):
 
 @pytest.fixture
 def small_client(tmp_path):
-    with serving(tmp_path / "jobs", showing=Showing(most_pixels=500, tile=16)) as client:
+    with serving(tmp_path / "jobs", display=DisplaySize(most_pixels=500, tile=16)) as client:
         yield client
 
 
@@ -356,8 +356,8 @@ def test_a_picture_that_cannot_be_written_is_told(client, rng, monkeypatch):
         raise OSError("the disk is full")
 
     monkeypatch.setattr(os, "replace", fail)
-    status, told = client.json("GET", f"/jobs/{job['id']}/fused.tif")
-    assert (status, told["message"]) == (507, "The file could not be written (the disk is full).")
+    status, reported = client.json("GET", f"/jobs/{job['id']}/fused.tif")
+    assert (status, reported["message"]) == (507, "The file could not be written (the disk is full).")
     monkeypatch.undo()
     assert client.ask("GET", f"/jobs/{job['id']}/fused.tif")[0] == 200
 
@@ -421,7 +421,7 @@ def test_there_are_pictures_for_those_who_have_none(client, tmp_path):
     assert client.ask("GET", f"/jobs/{job['id']}/sample")[0] == 404  # for the page alone
     job = client.do("enlarge", sample="yes", scale="3")
     assert job["result"]["result"]["formats"][1]["name"] == "tissue-x3.png"
-    assert "made half as large" in job["result"]["note"]
+    assert "reduced to half" in job["result"]["note"]
     near, far = (read(upload.path.read_bytes()).astype(float) for upload in _samples.focus_stack(tmp_path))
     assert near.shape == far.shape
 
@@ -467,7 +467,7 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
     for upload, picture in zip(uploads, pictures, strict=True):
         upload.path.write_bytes(png(picture))
     (tmp_path / "job").mkdir()
-    told = []
+    reported = []
 
     class Watched(_jobs.Job):
         def watch(self, phases):
@@ -477,7 +477,7 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
                 if cancelled:
                     self.cancel()
                 stop = callback(progress)
-                told.append((self.phase, self.share))
+                reported.append((self.phase, self.share))
                 return stop
 
             return tell
@@ -485,11 +485,11 @@ def test_a_task_tells_how_far_it_is_and_stops_where_it_is_cancelled(tmp_path, rn
     job = Watched(lambda job: _tasks.TASKS[task](job, Form(options, uploads), Limits(1, 1)), tmp_path / "job", {})
     job.run()
     if cancelled:
-        assert (job.state, len(told)) == ("cancelled", 1)
+        assert (job.state, len(reported)) == ("cancelled", 1)
     else:
         assert job.state == "done"
-        assert {phase for phase, _ in told} == phases
-        shares = [share for _, share in told]
+        assert {phase for phase, _ in reported} == phases
+        shares = [share for _, share in reported]
         assert shares == sorted(shares)
         assert shares[-1] == _tasks.WORKED  # writing follows
 
@@ -500,10 +500,10 @@ FILE = ("a.png", b"anything")
 def test_jobs_wait_for_each_other_and_can_be_cancelled(client, gate):
     gate, inside = gate
     jobs = [client.begin("enlarge", FILE)[1] for _ in range(4)]
-    told = client.follow(jobs[0], "running")
-    while not told["phase"]:
-        told = client.follow(jobs[0], "running")
-    assert (told["phase"], told["share"]) == ("Waiting at the gate", 0.5)
+    reported = client.follow(jobs[0], "running")
+    while not reported["phase"]:
+        reported = client.follow(jobs[0], "running")
+    assert (reported["phase"], reported["share"]) == ("Waiting at the gate", 0.5)
     assert [client.follow(job, "waiting")["before"] for job in jobs[1:]] == [1, 2, 3]
     assert len(inside) == 1
     assert client.json("DELETE", f"/jobs/{jobs[1]['id']}")[1]["state"] == "cancelled"  # it was waiting
@@ -523,8 +523,8 @@ def test_the_line_has_an_end(client, gate):
     client.follow(client.begin("enlarge", FILE)[1], "running")
     for _ in range(_jobs.MOST_WAITING):
         assert client.begin("enlarge", FILE)[0] == 202
-    status, told = client.begin("enlarge", FILE)
-    assert (status, told["message"][:18]) == (429, "Expected at most 8")
+    status, reported = client.begin("enlarge", FILE)
+    assert (status, reported["message"][:18]) == (429, "Expected at most 8")
     assert len(list(client.folder.iterdir())) == 1 + _jobs.MOST_WAITING
 
 
@@ -534,8 +534,8 @@ def test_files_of_waiting_jobs_are_counted(tmp_path, gate):
         client.follow(client.begin("enlarge", large)[1], "running")
         second = client.begin("enlarge", large)[1]
         assert second["state"] == "waiting"
-        status, told = client.begin("enlarge", large)  # more than sockets hold, and yet the answer is heard
-        assert (status, told["message"][:56]) == (429, "Expected the files of waiting jobs to have at most 16 MB")
+        status, reported = client.begin("enlarge", large)  # more than sockets hold, and yet the answer is heard
+        assert (status, reported["message"][:56]) == (429, "Expected the files of waiting jobs to have at most 16 MB")
         assert client.begin("enlarge", FILE)[0] == 202
         client.json("DELETE", f"/jobs/{second['id']}")
         assert client.begin("enlarge", large)[0] == 202
@@ -544,9 +544,9 @@ def test_files_of_waiting_jobs_are_counted(tmp_path, gate):
 # Somebody waits for it
 
 
-def job_of(client, told):
+def job_of(client, reported):
     """Return a job without asking for it: a request would tell that somebody waits for it."""
-    return client.jobs.find(told["id"])
+    return client.jobs.find(reported["id"])
 
 
 def test_who_watches_is_told_of_every_state(client, gate):
@@ -555,11 +555,11 @@ def test_who_watches_is_told_of_every_state(client, gate):
     with client.watching(jobs[1]) as line:
         assert line() == {"id": jobs[1]["id"], "state": "waiting", "before": 1}
         gate.set()
-        told = [line()]
-        while told[-1] is not None:
-            told.append(line())
-    assert told[-2]["state"] == "done"
-    assert {state["state"] for state in told[:-1]} <= {"waiting", "running", "done"}
+        reported = [line()]
+        while reported[-1] is not None:
+            reported.append(line())
+    assert reported[-2]["state"] == "done"
+    assert {state["state"] for state in reported[:-1]} <= {"waiting", "running", "done"}
     with client.watching(jobs[0]) as line:  # after its end
         assert (line()["state"], line()) == ("done", None)
     assert client.ask("GET", "/jobs/unknown/watch")[0] == 404
@@ -568,12 +568,12 @@ def test_who_watches_is_told_of_every_state(client, gate):
 def test_running_work_tells_its_share_and_its_time(client, gate):
     job = client.begin("enlarge", FILE)[1]
     with client.watching(job) as line:
-        told = line()
-        while told["state"] != "running" or not told["share"]:
-            told = line()
-        assert told["share"] == 0.5
+        reported = line()
+        while reported["state"] != "running" or not reported["share"]:
+            reported = line()
+        assert reported["share"] == 0.5
         later = line()
-        assert later["elapsed"] > told["elapsed"] > 0
+        assert later["elapsed"] > reported["elapsed"] > 0
 
 
 def test_a_job_ends_when_nobody_watches_it_any_more(client, gate):
@@ -591,11 +591,11 @@ def test_a_job_ends_when_nobody_watches_it_any_more(client, gate):
 
 def test_a_page_that_comes_back_finds_its_job(client, gate):
     gate, _ = gate
-    told = client.begin("enlarge", FILE)[1]
-    job = job_of(client, told)
+    reported = client.begin("enlarge", FILE)[1]
+    job = job_of(client, reported)
     assert job.id in client.jobs._leaving
     for _ in range(2):
-        with client.watching(told) as line:
+        with client.watching(reported) as line:
             wait_until(lambda: job.watchers == 1, "it was watched")
             assert job.id not in client.jobs._leaving
             while line()["state"] != "running":
@@ -606,15 +606,15 @@ def test_a_page_that_comes_back_finds_its_job(client, gate):
     assert client.json("GET", f"/jobs/{job.id}")[1]["state"] == "running"
     assert leaving.cancelled()  # a question is as good as a look
     gate.set()
-    assert client.follow(told)["state"] == "done"
+    assert client.follow(reported)["state"] == "done"
 
 
 def test_a_grace_period_that_ends_after_the_job_changes_nothing(client, gate):
     gate, _ = gate
     gate.set()
-    told = client.do("enlarge", FILE)
-    client.jobs._leave(job_of(client, told))
-    assert client.json("GET", f"/jobs/{told['id']}")[1]["state"] == "done"
+    reported = client.do("enlarge", FILE)
+    client.jobs._leave(job_of(client, reported))
+    assert client.json("GET", f"/jobs/{reported['id']}")[1]["state"] == "done"
 
 
 def test_old_results_make_room(client, gate):
@@ -623,8 +623,8 @@ def test_old_results_make_room(client, gate):
     known = [client.json("GET", f"/jobs/{job['id']}")[0] for job in done]
     assert known == [404, 404] + [200] * _jobs.MOST_KEPT
     assert len(list(client.folder.iterdir())) == _jobs.MOST_KEPT
-    status, told = client.json("GET", f"/jobs/{done[0]['id']}/out.png")
-    assert (status, told["message"]) == (404, "This result is not kept any more; do it again.")
+    status, reported = client.json("GET", f"/jobs/{done[0]['id']}/out.png")
+    assert (status, reported["message"]) == (404, "This result is no longer available; run the task again.")
 
 
 @pytest.mark.parametrize(("kept_bytes", "n_kept"), [(250, 2), (1, 1)])  # the newest stays, however large
@@ -643,7 +643,7 @@ def test_a_fault_of_ours_is_told_as_such(client, monkeypatch, capfd):
 
     monkeypatch.setitem(_tasks.TASKS, "enlarge", fail)
     message = client.message("enlarge", FILE)
-    assert message == "Something went wrong that should not have (RuntimeError); the terminal says more."
+    assert message == "This is a fault in coupledict (RuntimeError); the terminal shows the details."
     assert "secret details" in capfd.readouterr().err
 
     def run_out(job, form, limits):

@@ -24,10 +24,13 @@ def planted_views(rng, n=300, n_components=12, widths=(6, 9), n_nonzero=2, noise
     return [X + noise * rng.standard_normal(X.shape) for X in Xs], Ds
 
 
+def plain(n_components=None, **parameters):
+    """A learner that takes samples as they are, and predicts by codes."""
+    return CoupledDictionaryLearning(n_components, **{"scale": None, "predictor": "ridge"} | parameters)
+
+
 def make(n_components=12, **parameters):
-    return CoupledDictionaryLearning(
-        n_components, **({"n_nonzero_coefs": 2, "max_iter": 4, "random_state": 0} | parameters)
-    )
+    return plain(n_components, **({"n_nonzero_coefs": 2, "max_iter": 4, "random_state": 0} | parameters))
 
 
 def rounding(update, growth):

@@ -15,7 +15,7 @@ from support import twins
 from support.compare import Problem, assert_codes_match, fault_of_code
 
 if TYPE_CHECKING:  # tests/kernels_alone.py runs without the package
-    from coupledict.coding.rule import Pursuit
+    from coupledict.foundation.choices import Pursuit
 
 LEAST_KNOWN = 1e-10  # of the squared norms of unit atoms, cut down: at most this share of the largest is no atom
 

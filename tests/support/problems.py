@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from coupledict import build_info, sparse_encode
-from coupledict.coding import making, passes
+from coupledict.coding import coders, passes
 from coupledict.coding.recipe import Recipe
 from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Samples
+from coupledict.parallel.jobs import Threads
 
 LEVELS = build_info()["simd_available"]
 
@@ -34,8 +35,8 @@ def make_coder(
 ):  # fmt: skip
     """A coder of checked arguments."""
     rule = CodingRule(limit, tol, pursuit, coupling, alpha, positive)
-    return making.make_coder(
-        Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples), 1
+    return coders.make_coder(
+        Recipe(list(dictionaries), np.asarray(weights, float), np.dtype(dtype), rule, n_samples), Threads()
     )
 
 
@@ -49,7 +50,8 @@ def encode_with(gram, Xs, dictionaries, *, view_weights=None, missing="error", n
     weights = np.ones(len(Xs)) if view_weights is None else np.asarray(view_weights, float)
     samples = Samples(Xs, np.result_type(*Xs, *dictionaries), missing=missing == "nan")
     recipe = Recipe(dictionaries, weights, samples.dtype, rule, len(Xs[0]), samples.missing, gram=gram)
-    coder = making.make_coder(recipe, n_jobs or 1)
-    coded = passes.encode(coder, samples, n_jobs or 1)
+    threads = Threads(n_jobs or 1)
+    coder = coders.make_coder(recipe, threads)
+    coded = passes.encode(coder, samples, threads)
     coder.count_shortfall(coded).warn(coder.tol)
     return coded.as_csr(coder.n_atoms)[0]

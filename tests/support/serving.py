@@ -59,8 +59,8 @@ class Client:
         wanted = states or ("done", "failed", "cancelled")
 
         def told_when_there():
-            _, told = self.json("GET", f"/jobs/{job['id']}")
-            return told if told["state"] in wanted else None
+            _, reported = self.json("GET", f"/jobs/{job['id']}")
+            return reported if reported["state"] in wanted else None
 
         return wait_until(told_when_there, f"the job was {' or '.join(wanted)}")
 
@@ -83,9 +83,9 @@ class Client:
             connection.close()
 
     def message(self, task, *files, **options):
-        told = self.do(task, *files, **options)
-        assert told["state"] == "failed"
-        return told["message"]
+        reported = self.do(task, *files, **options)
+        assert reported["state"] == "failed"
+        return reported["message"]
 
     def result(self, job, kind=None):
         """Return the result of a job, in its own format or another."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:  # tests/kernels_alone.py runs without the package
-    from coupledict.coding.rule import Pursuit
+    from coupledict.foundation.choices import Pursuit
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]

@@ -1,7 +1,7 @@
-"""Speech: extend narrow-band signals to wide-band ones, and measure how close these are to the truth."""
+"""Speech: extension of narrow-band signals to wide-band ones, and their distance from the truth."""
 
 from ._bandwidth import BandwidthExtension
-from ._measuring import Band, measure_band
+from ._measurement import Band, measure_band
 from ._metrics import log_spectral_distance
 from ._rates import output_rate
 from ._signals import narrow_band

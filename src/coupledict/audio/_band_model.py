@@ -1,4 +1,4 @@
-"""What was learned for one kind of narrow-band speech: how a window of a signal gets a high band, and its arrays."""
+"""The model of one kind of narrow-band speech: prediction of a high band for windows of a signal, and its arrays."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ._bands import Bands, check_number, check_tensors
 from ._frames import HOP, LENGTH, Floats, Window
 from ._layouts import Layout
 from ._prediction import HighBandPredictor
-from ._synthesis import overlap_add, shape, strengthen
+from ._synthesis import apply_strength, overlap_add, shape_spectra
 
-OVERLAP = LENGTH // HOP // 2  # frames on either side that reach into a window
+OVERLAP = LENGTH // HOP // 2  # frames on each side that extend into a window
 ARRAYS = ("low_mean", "projection", "high_mean", "basis")
 NUMBERS = ("ceiling", "constant", "expansion")
 
@@ -34,14 +34,14 @@ def windows(blocks: Iterable[Floats], context: int, layout: Layout) -> Iterator[
 
 
 def low_band(window: Window, context: int, layout: Layout, more: int = 0) -> Array:
-    """Return what a model reads of a window, and of `more` frames on both sides of it."""
+    """Return the input of a model for the frames of a window, and for `more` frames on both sides."""
     frames = window.around(context, more)
     return _frames.low_band(window.spectrum[frames], window.level[frames], context, layout.low)
 
 
 @dataclass(frozen=True)
 class BandModel:
-    """What :class:`BandwidthExtension` has learned for one kind of narrow-band speech.
+    """What :class:`BandwidthExtension` learns for one kind of narrow-band speech.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class BandModel:
     expansion : float
         Factor by which predictions are spread around their mean to have the energy of speech.
     n_samples : int
-        Frames learned from.
+        Number of frames learned from.
     """
 
     layout: Layout
@@ -67,7 +67,7 @@ class BandModel:
     n_samples: int
 
     def predictor(self, n_jobs: int) -> HighBandPredictor:
-        """Return what predicts log-spectra, made once for all windows of a signal."""
+        """Return the predictor of log-spectra for all windows of a signal."""
         return HighBandPredictor(self.bands, self.learners, n_jobs)
 
     def windows(self, blocks: Iterable[Floats]) -> Iterator[list[Window]]:
@@ -75,22 +75,22 @@ class BandModel:
         return windows(blocks, self.context, self.layout)
 
     def extend(self, window: Window, predictor: HighBandPredictor, strength: float) -> Floats:
-        """Return the samples of a window with a high band."""
+        """Return the samples of a window with a high band added."""
         frames = window.around(0, OVERLAP)
         predicted = predictor.predict(low_band(window, self.context, self.layout, OVERLAP))
         mean, ceiling = self.bands.high_mean, self.bands.ceiling
-        high = strengthen(predicted, mean, ceiling, self.expansion, strength, self.layout.caution)
-        spectra = shape(window.spectrum[frames], window.level[frames], high, self.layout)
+        high = apply_strength(predicted, mean, ceiling, self.expansion, strength, self.layout.caution)
+        spectra = shape_spectra(window.spectrum[frames], window.level[frames], high, self.layout)
         samples = overlap_add(spectra, self.layout.first)
         return window.samples + samples[LENGTH : LENGTH + window.samples.size]
 
     def predict(self, window: Window, predictor: HighBandPredictor) -> Array:
-        """Return the log-spectra that are predicted for the frames of a window, in dB."""
+        """Return the predicted log-spectra of the frames of a window, in dB."""
         high = predictor.predict(low_band(window, self.context, self.layout))
         return high + window.level[window.around(0), None]
 
     def tensors_and_facts(self) -> tuple[dict[str, Array], dict[str, JSON]]:
-        """Return all that was learned as arrays and JSON values of a file."""
+        """Return the model as arrays and JSON values for a file."""
         tensors: dict[str, Array] = {name: getattr(self.bands, name) for name in ARRAYS}
         tensors["low_atoms"] = np.stack([learner.components_[0] for learner in self.learners])
         tensors["high_atoms"] = np.stack([learner.components_[1] for learner in self.learners])
@@ -109,7 +109,7 @@ class BandModel:
     def from_file(
         cls, layout: Layout, context: int, tensors: Mapping[str, Array], facts: Any, settings: dict[str, Any]
     ) -> BandModel:
-        """Return the model of which :meth:`tensors_and_facts` gave the parts; raise if they contradict each other."""
+        """Return the model from what :meth:`tensors_and_facts` returned; raise if the parts contradict each other."""
         check_tensors(tensors, (2 * context + 1) * layout.n_low, layout.n_high)
         numbers = {name: check_number(facts[name], name) for name in NUMBERS}
         parts: dict[str, Any] = {name: tensors[name] for name in ARRAYS}

@@ -10,12 +10,12 @@ import numpy as np
 
 from ..files.state import check_range
 from ..foundation.arrays import Array
-from ._synthesis import loudest
+from ._synthesis import loud_level
 
-CONSTANT = 0.5  # the constant feature, relative to the root mean square norm of the other features
+CONSTANT = 0.5  # the constant feature, relative to the root mean square norm of the others
 LEAST_VARIANCE = 1e-6  # relative to the largest; directions with less are rounding errors
-MOST_NUMBER = 1e4  # largest number accepted from a file: decibels, a feature and a factor
-MOST = 1e10  # largest value accepted from a file: tensors are decibels, or of the order of 1
+LARGEST_NUMBER = 1e4  # accepted from a file: decibels, a feature and a factor
+LARGEST_VALUE = 1e10  # accepted in tensors from a file, which hold decibels or numbers of the order of 1
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Bands:
         high_mean, basis = _principal(high, n_details)
         features = (low - low_mean) @ projection
         constant = CONSTANT * float(np.sqrt(np.mean(np.sum(features**2, axis=1))))
-        return cls(low_mean, projection, high_mean, basis, constant, loudest(high))
+        return cls(low_mean, projection, high_mean, basis, constant, loud_level(high))
 
     def narrow_view(self, low: Array) -> Array:
         """Return view 0: principal components of the narrow band, and a constant.
 
-        Without the constant, a code could only scale the prediction; with it, codes are nearly weighted means, and
-        predictions are 0.2 dB better for voices that are unlike those of the training.
+        Without the constant, a code could only scale the prediction; with it, codes act like weighted means, and
+        predictions are 0.2 dB better for voices unlike those of the training.
         """
         features = (low - self.low_mean) @ self.projection
         return np.hstack([features, np.full((len(features), 1), self.constant, np.float32)])
@@ -57,8 +57,8 @@ class Bands:
 
 
 def check_tensors(tensors: Mapping[str, Array], n_low: int, n_high: int) -> None:
-    """Raise where the tensors of a file do not fit each other, or the numbers of features of both bands."""
-    check_range(tensors, MOST)
+    """Raise if the tensors of a file do not fit each other, or the numbers of features of both bands."""
+    check_range(tensors, LARGEST_VALUE)
     n, n_components, n_features = tensors["low_atoms"].shape
     n_details = len(tensors["basis"])
     expected = {
@@ -81,13 +81,13 @@ def check_tensors(tensors: Mapping[str, Array], n_low: int, n_high: int) -> None
 
 def check_number(value: object, name: str) -> float:
     """Return a number from a file, checked."""
-    if not isinstance(value, float) or not abs(value) <= MOST_NUMBER:
+    if not isinstance(value, float) or not abs(value) <= LARGEST_NUMBER:
         raise ValueError(f"its {name} is {value!r}")
     return value
 
 
 def _principal(X: Array, most: int) -> tuple[Array, Array]:
-    """Return the mean of samples, and as rows their principal axes, largest first."""
+    """Return the mean of samples, and their principal axes as rows, the largest first."""
     mean = X.mean(axis=0)
     variances, axes = _axes(X - mean)
     return mean, np.ascontiguousarray(axes[:, : min(most, len(variances))].T)
@@ -102,7 +102,7 @@ def _standard(X: Array, most: int) -> tuple[Array, Array]:
 
 
 def _axes(centred: Array) -> tuple[Array, Array]:
-    """Return the variances of centred samples along their principal axes, largest first, and these as columns."""
+    """Return the variances of centred samples along their principal axes, largest first, and the axes as columns."""
     variances, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64) / len(centred))
     variances, axes = variances[::-1], axes[:, ::-1]
     if not variances[0] > 0:

@@ -1,4 +1,4 @@
-"""Read sound files block by block; write them whole or not at all."""
+"""Sound files: they are read block by block, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,48 +13,43 @@ import numpy as np
 from ..files import whole
 from ..files.whole import new_file
 from ..foundation.block_sizes import SIZES
+from ..foundation.packages import need_package
 from ._frames import RATE, Floats
 from ._rates import check_any_rate, resample
 from ._signals import check_rate
 
-#: Suffixes that sounds can be written with, and the format of each.
+#: Suffixes of files that can be written, and their formats.
 FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 READABLE = (".wav", ".flac", ".ogg", ".aif", ".aiff", ".au", ".mp3")
-#: Subtypes that are kept, and the bytes of a sample; telephone codecs are too coarse.
+#: Subtypes that are kept, and their bytes per sample; telephone codecs are too coarse.
 WIDTHS = {"PCM_16": 2, "PCM_24": 3, "PCM_32": 4, "FLOAT": 4, "DOUBLE": 8}
-STEPS = {"PCM_16": 2.0**15, "PCM_24": 2.0**23}  # of these subtypes, which soundfile rounds down instead of rounding
-#: Most channels and the highest sampling rate that a format can hold; libsndfile crashes beyond those of OGG.
-MOST = {"WAV": (1024, 2**31 - 1), "FLAC": (8, 655_350), "OGG": (255, 200_000)}
-MOST_RIFF = 2**32 - 2**16  # bytes of samples in a WAV file; RF64, its successor, has no such limit
-#: Most samples of a file, over all its channels, if they are held in memory; the environment variable overrides it.
+STEPS = {"PCM_16": 2.0**15, "PCM_24": 2.0**23}  # per unit; soundfile would round down instead of to the nearest step
+#: Largest number of channels and highest sampling rate of each format; libsndfile crashes beyond those of OGG.
+FORMAT_LIMITS = {"WAV": (1024, 2**31 - 1), "FLAC": (8, 655_350), "OGG": (255, 200_000)}
+MOST_RIFF = 2**32 - 2**16  # bytes of samples in a WAV file; its successor RF64 has no such limit
+#: Largest number of samples of a file that is held in memory, over all channels; the environment variable overrides it.
 MAX_SAMPLES, MAX_SAMPLES_VARIABLE = 200_000_000, "COUPLEDICT_MAX_SAMPLES"
-STREAMED = 20  # times as many are allowed for files that are read block by block: 11 hours of stereo at 48 kHz
-UNKNOWN_LENGTH = 1 << 62  # larger lengths mean that the length is not known
+STREAMED_FACTOR = 20  # times as many for files that are read block by block: 11 hours of stereo at 48 kHz
+UNKNOWN_LENGTH = 1 << 62  # larger values mean that the length is unknown
 GUESSED_LENGTH = ("MP3",)  # formats whose files do not store their length
 
 
 def _soundfile() -> Any:
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError(
-            'Expected soundfile to be installed, for sound files. Install it with: pip install "coupledict[audio]"'
-        ) from error
-    return soundfile
+    return need_package("soundfile", "soundfile", "sound files", "audio")
 
 
 def max_samples(*, streamed: bool = False) -> int:
-    """Return the most samples that a file may have, over all its channels."""
-    told = os.environ.get(MAX_SAMPLES_VARIABLE)
-    if told is None:
-        return STREAMED * MAX_SAMPLES if streamed else MAX_SAMPLES
-    if not (told.isascii() and told.isdigit()):
-        raise ValueError(f"Expected {MAX_SAMPLES_VARIABLE} to be a number of samples, got {told!r}.")
-    return int(told)
+    """Return the largest number of samples that a file may have, over all channels."""
+    text = os.environ.get(MAX_SAMPLES_VARIABLE)
+    if text is None:
+        return STREAMED_FACTOR * MAX_SAMPLES if streamed else MAX_SAMPLES
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"Expected {MAX_SAMPLES_VARIABLE} to be a number of samples, got {text!r}.")
+    return int(text)
 
 
 class Reader:
-    """An open sound file, which has at most :func:`max_samples` samples; more if it is not held in memory."""
+    """An open sound file with at most :func:`max_samples` samples; more are allowed if it is `streamed`."""
 
     def __init__(self, path: str | os.PathLike[str], *, streamed: bool = False) -> None:
         self.path = Path(path)
@@ -73,7 +68,7 @@ class Reader:
 
     @property
     def n_samples(self) -> int | None:
-        """Samples per channel according to the file, None if it does not tell."""
+        """Samples per channel according to the file; None if it does not say."""
         n = int(self._file.frames)
         return n if n < UNKNOWN_LENGTH else None
 
@@ -84,7 +79,9 @@ class Reader:
         )
 
     def _damaged(self, error: Exception) -> OSError:
-        return OSError(f"'{self.path}' could not be read as sound: it is damaged or no sound ({type(error).__name__}).")
+        return OSError(
+            f"'{self.path}' could not be read as sound: it is damaged or not a sound file ({type(error).__name__})."
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +92,7 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Close the file; once is enough."""
+        """Close the file; further calls have no effect."""
         self._file.close()
 
     @property
@@ -139,7 +136,7 @@ class Reader:
 
 
 def read_wide(path: str | os.PathLike[str]) -> Floats:
-    """Read a wide-band file to learn from; higher sampling rates are brought to 16 kHz."""
+    """Read a wide-band file to learn from; higher sampling rates are converted to 16 kHz."""
     with Reader(path) as reader:
         what = f"'{reader.path}'"
         if reader.rate > RATE:
@@ -150,7 +147,7 @@ def read_wide(path: str | os.PathLike[str]) -> Floats:
 
 
 def open_source(path: str | os.PathLike[str]) -> Reader:
-    """Open a file to widen; raise if its sampling rate is none that can be used."""
+    """Open a file to extend; raise if its sampling rate is not supported."""
     reader = Reader(path, streamed=True)
     try:
         check_any_rate(reader.rate, f"'{reader.path}'")
@@ -161,21 +158,21 @@ def open_source(path: str | os.PathLike[str]) -> Reader:
 
 
 def check_source(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Raise, before the work begins, if a file cannot be opened, or its result cannot be written."""
+    """Raise, before the work begins, if a file cannot be opened or its result cannot be written."""
     with open_source(path) as reader:
         check_format(target, max(RATE, reader.rate), reader.n_channels)
 
 
 def check_output(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """Return the path of a sound to write; raise, before the work begins, if it cannot be written."""
+    """Return the path of a sound file to write; raise, before the work begins, if it cannot be written."""
     return whole.check_output(path, FORMATS, force=force)
 
 
 def check_format(path: str | os.PathLike[str], rate: int, n_channels: int) -> None:
-    """Raise if the format of a file, which its suffix tells, cannot hold so many channels at this rate."""
+    """Raise if the format of a file, given by its suffix, cannot hold this many channels at this rate."""
     kind = FORMATS[Path(path).suffix.lower()]
-    channels, highest = MOST[kind]
-    between = kind == "FLAC" and rate > 65_535 and rate % 10  # such files could not be read
+    channels, highest = FORMAT_LIMITS[kind]
+    between = kind == "FLAC" and rate > 65_535 and rate % 10  # such files would be unreadable
     if n_channels > channels or rate > highest or between:
         raise ValueError(
             f"Expected an output file that can hold {n_channels} channels at {rate} Hz, got '{path}'. Use .wav."
@@ -193,10 +190,10 @@ def write_blocks(
     replace: bool = True,
     most_riff: int = MOST_RIFF,
 ) -> int:
-    """Write blocks of samples to a file that appears whole or not at all; return how many were out of range.
+    """Write blocks of samples to a file that appears whole or not at all; return the number of clipped samples.
 
     Samples are stored as `subtype` if the format supports it and it is fine enough, else in the format's default. A WAV
-    file that would have more than `most_riff` bytes of samples, by its length `n_samples`, becomes an RF64 file.
+    file whose `n_samples` samples would take more than `most_riff` bytes becomes an RF64 file.
     """
     soundfile = _soundfile()
     check_format(path, rate, n_channels)
@@ -206,21 +203,21 @@ def write_blocks(
     limited, step = subtype not in ("FLOAT", "DOUBLE"), STEPS.get(subtype)
     if kind == "WAV" and (n_samples or 0) * n_channels * WIDTHS[subtype] > most_riff:
         kind = "RF64"
-    n_cut = 0
+    n_clipped = 0
     with new_file(path, replace=replace) as file:
         careful = _CarefulFile(file)
         with soundfile.SoundFile(careful, "w", rate, n_channels, subtype, format=kind) as sound:
             for block in blocks:
                 if limited:
-                    n_cut += int(np.count_nonzero(np.abs(block) > 1))  # soundfile clips them
+                    n_clipped += int(np.count_nonzero(np.abs(block) > 1))  # soundfile clips them
                 sound.write(block if step is None else np.rint(block * step) / step)
                 careful.check()
         careful.check()
-    return n_cut
+    return n_clipped
 
 
 class _CarefulFile:
-    """A file that keeps its first error for later: libsndfile, which calls it, would only print it."""
+    """A file that keeps its first error for later: libsndfile, which calls it, would only print the error."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

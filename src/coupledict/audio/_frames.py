@@ -3,9 +3,9 @@
 A frame is 32 ms of signal at 16 kHz under a Hann window, one every 8 ms; frame t is centred on sample ``HOP * t``.
 Narrow-band signals are upsampled to 16 kHz first, so that both bands have the same frames.
 
-Signals are processed window by window. A window is a stretch of fixed length with a margin on both sides, wide enough
-for every operation that uses neighbouring frames. So memory does not depend on the length of a signal, and results do
-not depend on the blocks in which it arrives.
+Signals are processed window by window. A window is a section of fixed length with a margin on both sides, wide enough
+for all operations that use neighbouring frames. So memory does not depend on the length of a signal, nor results on the
+blocks in which it arrives.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ HOP = 128
 FIRST_HIGH = LENGTH // 4  # 4 kHz
 N_HIGH = LENGTH // 2 + 1 - FIRST_HIGH
 STRIDE = 2  # frames between neighbours in the context: nearer ones share most of their samples
-REACH = 80  # frames, 0.64 s: the search range for the loudest frame; half and three times as much did as well
+REACH = 80  # frames, 0.64 s: search range for the loudest frame; half and three times as much work equally well
 TINY = 1e-30  # added to powers, so that their logarithm exists
-SILENT = -250.0  # dB: below this there is nothing but rounding
-FLOOR = -90.0  # dB, relative to the loudest frame nearby; higher floors lose 0.2 dB
+SILENT = -250.0  # dB: what is below is rounding
+FLOOR = -90.0  # dB, relative to the loudest frame nearby; a higher floor costs 0.2 dB
 HALF_TAPS = 32
 WINDOW = scipy.signal.get_window("hann", LENGTH)
 
 
-def count(n_samples: int) -> int:
+def count_frames(n_samples: int) -> int:
     """Return the number of frames of a signal at 16 kHz."""
     return -(-n_samples // HOP)
 
 
 def margin(context: int) -> int:
-    """Return how many frames of margin a window needs on each side, for the context, the level and the overlap."""
+    """Return the margin that a window needs on each side for context, level and overlap, in frames."""
     return STRIDE * context + REACH + REACH // 2 + LENGTH // HOP + 1
 
 
-def _between() -> Floats:
+def _halfway_filter() -> Floats:
     """Return the filter that interpolates samples halfway between those of a narrow-band signal."""
     places = np.arange(-HALF_TAPS, HALF_TAPS) + 0.5
     taps = np.sinc(places) * scipy.signal.get_window(("kaiser", 8.0), 2 * HALF_TAPS, fftbins=False)
     return np.asarray(taps / taps.sum())
 
 
-BETWEEN = _between()
+HALFWAY_FILTER = _halfway_filter()
 ANTI_ALIASING = scipy.signal.firwin(257, 3800, window=("kaiser", 8.0), fs=RATE)
 
 
 def upsample(signal: Floats) -> Floats:
-    """Return a signal at twice its rate: its own samples, and one interpolated after each of them."""
+    """Return a signal at twice its rate: its own samples, each followed by an interpolated one."""
     out = np.empty(2 * signal.size)
     out[0::2] = signal
-    out[1::2] = np.convolve(signal, BETWEEN)[HALF_TAPS : HALF_TAPS + signal.size]
+    out[1::2] = np.convolve(signal, HALFWAY_FILTER)[HALF_TAPS : HALF_TAPS + signal.size]
     return out
 
 
@@ -75,10 +75,10 @@ def downsample(signal: Floats) -> Floats:
 
 
 def windows(blocks: Iterable[Floats], size: int, border: int) -> Iterator[tuple[Floats, int]]:
-    """Cut a signal that comes in blocks into windows of `size` samples with a border on both sides.
+    """Split a signal that comes in blocks into windows of `size` samples with a border on both sides.
 
-    Yields each window, zeros where there is no signal, and how many of its samples are signal. Further axes (channels)
-    are kept.
+    Yields each window, filled with zeros beyond the ends of the signal, and the number of its samples that are signal.
+    Further axes (channels) are kept.
     """
     source = (block[start : start + size] for block in blocks for start in range(0, len(block), size))
     held: Floats | None = None
@@ -103,8 +103,8 @@ def windows(blocks: Iterable[Floats], size: int, border: int) -> Iterator[tuple[
 
 def spectra(signal: Floats) -> npt.NDArray[np.complex128]:
     """Return the spectra of all whole frames of a signal; the first is centred on sample ``LENGTH // 2``."""
-    cut = np.lib.stride_tricks.sliding_window_view(signal, LENGTH)[::HOP]
-    return np.asarray(scipy.fft.rfft(cut * WINDOW, axis=1))
+    frames = np.lib.stride_tricks.sliding_window_view(signal, LENGTH)[::HOP]
+    return np.asarray(scipy.fft.rfft(frames * WINDOW, axis=1))
 
 
 def decibels(spectrum: Array) -> Floats:
@@ -113,7 +113,7 @@ def decibels(spectrum: Array) -> Floats:
 
 
 def levels(spectrum: Array, bins: slice) -> Floats:
-    """Return how loud the speech around each frame is in some bins, in dB: the loudest frame within reach, smoothed."""
+    """Return the level of speech around each frame in some bins, in dB: the loudest frame within reach, smoothed."""
     low = spectrum[:, bins]
     energy = 10 * np.log10(np.einsum("ij,ij->i", low.real, low.real) + np.einsum("ij,ij->i", low.imag, low.imag) + TINY)
     loudest = maximum_filter1d(energy, 2 * REACH + 1, mode="nearest")
@@ -121,9 +121,9 @@ def levels(spectrum: Array, bins: slice) -> Floats:
 
 
 def low_band(spectrum: Array, level: Floats, context: int, bins: slice) -> npt.NDArray[np.float32]:
-    """Return the log-spectra of some bins relative to the level, each frame side by side with its neighbours.
+    """Return the log-spectra of some bins relative to the level, each frame concatenated with its neighbours.
 
-    The frames at both ends, whose neighbours are missing, are left out.
+    Frames at both ends that lack neighbours are left out.
     """
     band = np.maximum(decibels(spectrum[:, bins]) - level[:, None], FLOOR).astype(np.float32)
     width = 2 * STRIDE * context
@@ -132,19 +132,19 @@ def low_band(spectrum: Array, level: Floats, context: int, bins: slice) -> npt.N
 
 
 def high_band(spectrum: Array, level: Floats, first: int) -> npt.NDArray[np.float32]:
-    """Return the log-spectra of the bins from the first on, relative to the level."""
+    """Return the log-spectra of the bins from `first` on, relative to the level."""
     return np.maximum(decibels(spectrum[:, first:]) - level[:, None], FLOOR - 10).astype(np.float32)
 
 
 def wide_spectra(signal: Floats) -> Iterator[npt.NDArray[np.complex128]]:
     """Yield the spectra of the frames of a signal at 16 kHz, in pieces that match the windows of :func:`analyse`."""
     for window, n in windows([signal], SIZES.window_frames * HOP, LENGTH // 2):
-        yield spectra(window)[: count(n)]
+        yield spectra(window)[: count_frames(n)]
 
 
 @dataclass(frozen=True)
 class Window:
-    """A stretch of a narrow-band signal at 16 kHz: its samples, and its frames with `margin` more on both sides."""
+    """A section of a narrow-band signal at 16 kHz: its samples, and its frames with `margin` more on both sides."""
 
     samples: Floats
     spectrum: npt.NDArray[np.complex128]
@@ -154,7 +154,7 @@ class Window:
     def around(self, context: int, more: int = 0) -> slice:
         """Return the slice of the frames of the samples, with `context` neighbours and `more` frames on both sides."""
         side = STRIDE * context + more
-        return slice(self.margin - side, self.margin + count(self.samples.size) + side)
+        return slice(self.margin - side, self.margin + count_frames(self.samples.size) + side)
 
 
 def size_and_border(context: int) -> tuple[int, int]:
@@ -163,7 +163,7 @@ def size_and_border(context: int) -> tuple[int, int]:
 
 
 def analyse(window: Floats, n_signal: int, context: int, bins: slice) -> Window:
-    """Return samples and frames of a window of a narrow-band signal; its levels are those of some bins."""
+    """Return the samples and frames of a window of a narrow-band signal; levels are measured in some bins."""
     signal = upsample(window)
     spectrum = spectra(signal)
     border = 2 * size_and_border(context)[1]

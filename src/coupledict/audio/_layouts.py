@@ -1,4 +1,4 @@
-"""Which bins of a frame a model reads and which it predicts, for each kind of narrow-band speech."""
+"""Layouts of frames: the bins that a model reads and those that it predicts, for each kind of narrow-band speech."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ N_BINS = LENGTH // 2 + 1
 
 @dataclass(frozen=True)
 class Copy:
-    """Where the fine structure of some predicted bins comes from.
+    """The source of the fine structure of some predicted bins.
 
-    Bin b of ``range(start, stop)`` is taken from bin ``offset - b``, its conjugate, if `mirrored`, and from
-    ``b - offset`` otherwise. Offsets are multiples of ``LENGTH // HOP``: then copies of successive frames are frames of
-    one signal.
+    Bin b of ``range(start, stop)`` is the conjugate of bin ``offset - b`` if `mirrored`, and bin ``b - offset``
+    otherwise. Offsets are multiples of ``LENGTH // HOP``, so that copies of successive frames are frames of one signal.
     """
 
     start: int
@@ -36,11 +35,11 @@ class Layout:
     low : slice
         Bins that are read.
     first : int
-        First bin that is predicted; all above it are.
+        First predicted bin; all bins above it are predicted too.
     copies : sequence of Copy
         Fine structure of the predicted bins.
     caution : float
-        How much more a strength below 0.5 weakens what is predicted than it does for narrow-band speech.
+        Factor on the attenuation in dB by strengths below 0.5; 1 for narrow-band speech.
     """
 
     kind: str
@@ -51,19 +50,19 @@ class Layout:
 
     @property
     def n_low(self) -> int:
-        """Bins that are read."""
+        """Number of bins that are read."""
         return int(self.low.stop - self.low.start)
 
     @property
     def n_high(self) -> int:
-        """Bins that are predicted."""
+        """Number of bins that are predicted."""
         return N_BINS - self.first
 
 
-# 62 to 3844 Hz are what filters at both ends leave of a narrow band. It is mirrored at 4 kHz; what is below it, an
-# offset for instance, is left out: it would become a tone at 8 kHz.
+# Filters at both ends of a narrow band leave 62 to 3844 Hz. The band is mirrored at 4 kHz; what is below it, such as an
+# offset, is left out: it would become a tone at 8 kHz.
 NARROW = Layout("narrow", slice(2, 124), FIRST_HIGH, (Copy(FIRST_HIGH, N_BINS - 2, LENGTH // 2, True),))
-# 312 to 3312 Hz are what telephones pass. They are mirrored at 3375 Hz, up to 6.4 kHz, and shifted to what is above.
-# They tell less about the high band, and listeners, as PESQ models them, accept less of what is wrong.
+# Telephones pass 312 to 3312 Hz. This band is mirrored at 3375 Hz, up to 6.4 kHz, and shifted to what is above. It
+# determines the high band less well, and listeners, as modelled by PESQ, tolerate fewer errors.
 TELEPHONE = Layout("telephone", slice(10, 107), 108, (Copy(108, 206, 216, True), Copy(206, N_BINS, 152, False)), 1.5)
 LAYOUTS = {layout.kind: layout for layout in (NARROW, TELEPHONE)}

@@ -1,4 +1,4 @@
-"""Learn the model of one kind of narrow-band speech from wide-band speech."""
+"""Learning of the model of one kind of narrow-band speech, from wide-band speech."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import fit_many, seeds
+from ..estimators.ensemble import fit_many, plain_learner, seeds
 from ..foundation.arrays import Array
 from ..foundation.progress import Meter
 from ..parallel.blas import one_blas_thread
@@ -29,7 +29,7 @@ def _coded(signal: Floats) -> Floats:
     return mu_law(telephone_filter(signal))
 
 
-#: How each kind of narrow-band speech is made from a signal at 8 kHz; all versions are learned from.
+#: How each kind of narrow-band speech is made from a signal at 8 kHz; models learn from all versions.
 VERSIONS: dict[str, tuple[Callable[[Floats], Floats], ...]] = {
     "narrow": (lambda signal: signal,),
     "telephone": (telephone_filter, _coded),
@@ -38,7 +38,7 @@ VERSIONS: dict[str, tuple[Callable[[Floats], Floats], ...]] = {
 
 @dataclass(frozen=True)
 class BandFitter:
-    """Learns :class:`BandModel` from signals.
+    """Learns a :class:`BandModel` from signals.
 
     Attributes
     ----------
@@ -63,11 +63,11 @@ class BandFitter:
 
     @property
     def n_trials(self) -> int:
-        """Dictionaries that are tried on each quarter of the frames."""
+        """Number of dictionaries that are tested on each quarter of the frames."""
         return min(self.n_dictionaries, TRIAL_DICTIONARIES)
 
     def n_steps(self) -> int:
-        """Return the iterations that a fit tells of."""
+        """Return the number of iterations that a fit reports."""
         return (self.n_dictionaries + QUARTERS * self.n_trials) * int(self.settings["max_iter"])
 
     def fit(self, signals: list[Floats], layout: Layout, rng: np.random.Generator, meter: Meter) -> BandModel:
@@ -88,10 +88,10 @@ class BandFitter:
     def samples(
         self, signals: list[Floats], layout: Layout = NARROW, rng: np.random.Generator | None = None
     ) -> tuple[Array, Array]:
-        """Return the log-spectra of both bands: of all frames, or of a random choice, without the silent ones."""
+        """Return the log-spectra of both bands, of all frames or a random choice, without silent ones."""
         rng = rng or np.random.default_rng(0)
         versions = VERSIONS[layout.kind]
-        total = sum(_frames.count(signal.size) for signal in signals) * len(versions)
+        total = sum(_frames.count_frames(signal.size) for signal in signals) * len(versions)
         wanted = np.ones(total, bool)
         wanted[rng.permutation(total)[self.max_samples :]] = False
         low: list[Array] = [np.empty((0, (2 * self.context + 1) * layout.n_low), np.float32)]
@@ -112,7 +112,7 @@ class BandFitter:
     def _learn(
         self, n: int, views: list[Array], rng: np.random.Generator, meter: Meter
     ) -> list[CoupledDictionaryLearning]:
-        learners = [CoupledDictionaryLearning(**self.settings, random_state=seed) for seed in seeds(rng, n)]
+        learners = [plain_learner(**self.settings, random_state=seed) for seed in seeds(rng, n)]
         return fit_many(learners, views, self.n_jobs, lambda progress: meter.advance())
 
     def _find_expansion(
@@ -120,8 +120,8 @@ class BandFitter:
     ) -> float:
         """Return the expansion, from predictions of each quarter of the frames by dictionaries learned from the others.
 
-        Quarters are in the order of the signals, so that few voices are in more than one. It is 1 if there are too few
-        frames to try.
+        Quarters are in the order of the signals, so that few voices are in more than one. The expansion is 1 if there
+        are too few frames for a test.
         """
         n_frames = len(high)
         if n_frames - -(-n_frames // QUARTERS) < self.n_components:

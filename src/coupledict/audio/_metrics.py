@@ -1,4 +1,4 @@
-"""How far an extended signal is from the true one."""
+"""The distance between an extended signal and the true one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..foundation.arrays import Array
 from ._frames import FIRST_HIGH, Floats, decibels, wide_spectra
 from ._signals import check_signal
 
-DYNAMICS = 80.0  # dB: anything further below the loudest bin of the truth counts as silence
+DYNAMICS = 80.0  # dB: what is further below the loudest bin of the truth counts as silence
 
 
-def floor_of(truth: Floats) -> float:
+def silence_floor(truth: Floats) -> float:
     """Return the level in dB at and below which a signal counts as silent: 80 dB below its loudest bin."""
     return max((float(decibels(part).max()) for part in wide_spectra(truth)), default=0.0) - DYNAMICS
 
@@ -24,11 +24,11 @@ def frame_distances(truth: Array, spectrum: Array, floor: float) -> Floats:
 
 
 def log_spectral_distance(truth: npt.ArrayLike, signal: npt.ArrayLike) -> float:
-    """Return how far the high band of a signal is from the true one, in dB.
+    """Return the distance between the high band of a signal and the true one, in dB.
 
     The distance is the mean over frames of the root mean square difference of the spectra in dB, over the bins from 4
     to 8 kHz. Frames are 512 samples (32 ms) under a Hann window, one every 128. Spectra have a floor at 80 dB below the
-    loudest bin of the truth, over all frames and its whole band; every frame counts, silent ones too.
+    loudest bin of the truth, over all frames and its whole band; all frames count, including silent ones.
 
     Two pieces of one stationary noise are about 7.9 dB apart, because the bins of noise are random: a smooth spectrum
     can be closer to the truth than any signal.
@@ -55,13 +55,16 @@ def log_spectral_distance(truth: npt.ArrayLike, signal: npt.ArrayLike) -> float:
     for value, name in ((truth, "truth"), (signal, "signal")):
         array = check_signal(value, name)
         if array.ndim != 1:
-            raise ValueError(f"Expected {name} to have one dimension, got shape {array.shape}. Compare channels alone.")
+            raise ValueError(
+                f"Expected {name} to have one dimension, got shape {array.shape}. Compare one channel at a time."
+            )
         arrays.append(array.astype(np.float64))
     if arrays[0].size != arrays[1].size or not arrays[0].size:
         raise ValueError(
-            f"Expected truth and signal to have as many samples, and some, got {arrays[0].size} and {arrays[1].size}."
+            f"Expected truth and signal to have the same number of samples, at least 1, got {arrays[0].size} and"
+            f" {arrays[1].size}."
         )
-    floor = floor_of(arrays[0])
+    floor = silence_floor(arrays[0])
     found = [
         frame_distances(decibels(true[:, FIRST_HIGH:]), decibels(other[:, FIRST_HIGH:]), floor)
         for true, other in zip(wide_spectra(arrays[0]), wide_spectra(arrays[1]), strict=True)

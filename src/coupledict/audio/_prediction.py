@@ -1,4 +1,4 @@
-"""Predict the high band from the narrow one, as the mean prediction of several coupled dictionaries."""
+"""Prediction of the high band from the narrow one: the mean of the predictions of several coupled dictionaries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..coding.prepared import PreparedCoder
+from ..coding.coders import PreparedCoder
 from ..coding.rule import CodingRule
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..foundation.arrays import Array
@@ -16,7 +16,7 @@ from ._bands import Bands
 
 
 class HighBandPredictor:
-    """Predicts log-spectra of the high band; the coders are made once for all windows of a signal.
+    """Predicts log-spectra of the high band; its coders serve all windows of a signal.
 
     Parameters
     ----------
@@ -24,11 +24,12 @@ class HighBandPredictor:
     learners : list of CoupledDictionaryLearning
         Fitted; view 0 is the narrow band, view 1 the high band.
     n_jobs : int
-        Threads.
+        Number of threads.
     """
 
     def __init__(self, bands: Bands, learners: Sequence[CoupledDictionaryLearning], n_jobs: int) -> None:
-        self._bands, self._n_jobs = bands, n_jobs
+        self._bands = bands
+        self._n_jobs = n_jobs
         self._pairs = []
         for learner in learners:
             atoms, rule = learner.components_[0], CodingRule(n_nonzero=learner.n_nonzero_coefs)
@@ -36,7 +37,7 @@ class HighBandPredictor:
             self._pairs.append((coder, learner.predictors_[(0,)][1]))
 
     def predict(self, low: Array) -> Array:
-        """Return log-spectra of the high band for those of the narrow band, both relative to the level."""
+        """Return log-spectra of the high band from those of the narrow band, both relative to the level."""
         with one_blas_thread():
             narrow = self._bands.narrow_view(low)
             found = np.zeros((len(narrow), len(self._bands.basis)), np.float32)

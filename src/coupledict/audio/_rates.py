@@ -1,4 +1,4 @@
-"""Sampling rates: which ones are known, and signals that come in blocks, brought from one rate to another."""
+"""Sampling rates: which ones are supported, and conversion of signals that come in blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_PHASES = 1 << 16  # the filter has 128 taps for each
 
 
 def check_any_rate(rate: object, what: str) -> int:
-    """Return a sampling rate that signals can be brought from; raise if it is none."""
+    """Return a supported sampling rate as an integer; raise for others."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.integer | np.floating):
         raise TypeError(f"Expected the sampling rate of {what} to be a number, got {rate!r}.")
     if not (rate >= NARROW_RATE and float(rate).is_integer()):
@@ -34,12 +34,12 @@ def check_any_rate(rate: object, what: str) -> int:
 
 
 def output_rate(sampling_rate: int) -> int:
-    """Return the sampling rate of a signal after its band was extended: 16 kHz, or that of the signal if higher.
+    """Return the sampling rate of an extended signal: 16 kHz, or the rate of the signal if that is higher.
 
     Parameters
     ----------
     sampling_rate : int
-        Rate of the signal before; at least 8000.
+        Rate of the original signal; at least 8000.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def output_rate(sampling_rate: int) -> int:
 
 
 def resampled_length(n: int, rate: int, other: int) -> int:
-    """Return how many samples a signal of `n` samples has at another rate, rounded."""
+    """Return the number of samples of a signal of `n` samples at another rate, rounded."""
     return (2 * n * other + rate) // (2 * rate)
 
 
@@ -63,7 +63,7 @@ def resampled_length(n: int, rate: int, other: int) -> int:
 def _filter(up: int, down: int) -> Floats:
     """Return a low-pass filter at `up` times a rate, for the lower of the two rates.
 
-    From 16 to 8 kHz it is the one that :func:`narrow_band` makes narrow-band speech to learn from with.
+    From 16 to 8 kHz it is the one with which :func:`narrow_band` makes narrow-band speech to learn from.
     """
     longer = max(up, down)
     taps = scipy.signal.firwin(2 * HALF_TAPS * longer + 1, CUTOFF / longer, window=STOPBAND)
@@ -73,8 +73,8 @@ def _filter(up: int, down: int) -> Floats:
 def resample(blocks: Iterable[Floats], rate: int, other: int, *, cover: bool = False) -> Iterator[Floats]:
     """Yield a signal that comes in blocks of shape (n_samples, n_channels) at another rate, without delay.
 
-    It is processed in windows of a fixed size, so results do not depend on the blocks. The number of samples is
-    rounded; with `cover` it is rounded up.
+    It is processed in windows of fixed size, so results do not depend on the blocks. The number of samples is rounded
+    to the nearest integer, or up with `cover`.
     """
     if rate == other:
         yield from blocks
@@ -83,7 +83,7 @@ def resample(blocks: Iterable[Floats], rate: int, other: int, *, cover: bool = F
     up, down = other // common, rate // common
     taps = _filter(up, down)
     reach = taps.size // 2  # at `up` times the rate
-    lead = -reach % down  # zeros before the filter, so that its middle falls onto an output
+    lead = -reach % down  # zeros before the filter, so that its centre coincides with an output
     taps = np.concatenate([np.zeros(lead), taps])
     size = down * -(-SIZES.resampled_samples // down)
     border = down * -(-reach // (up * down))

@@ -1,4 +1,4 @@
-"""Checks of signals, their channels and dtypes, and the narrow band of a signal."""
+"""Signals: checks, channels and number types, and the narrow band of a wide-band signal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._frames import RATE, Floats, downsample
 
 
 def check_rate(rate: object, expected: int, what: str) -> None:
-    """Raise where a sampling rate is not the one that is expected."""
+    """Raise unless a sampling rate is the expected one."""
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.integer | np.floating):
         raise TypeError(f"Expected the sampling rate of {what} to be a number, got {rate!r}.")
     if rate != expected:
@@ -35,12 +35,12 @@ def check_signal(value: object, name: str) -> Array:
         )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
-        raise ValueError(f"Expected {name} to be finite, got NaN or infinity at sample {place}. Mend or remove it.")
+        raise ValueError(f"Expected {name} to be finite, got NaN or infinity at sample {place}. Correct or remove it.")
     return array
 
 
 def check_signals(signals: object, name: str = "signals") -> list[Floats]:
-    """Return all channels of signals to learn from, cut to an even number of samples."""
+    """Return all channels of signals to learn from, truncated to an even number of samples."""
     signals = as_numpy(signals, name)
     if isinstance(signals, np.ndarray) and signals.dtype != object:
         raise TypeError(f"Expected {name} to be a list of arrays, got one array. Put it into a list.")
@@ -62,15 +62,15 @@ def as_columns(array: Array) -> Array:
 
 
 def check_blocks(blocks: Iterable[npt.ArrayLike], shapes: list[tuple[int, ...]] | None = None) -> Iterator[Floats]:
-    """Yield the blocks of a signal in shape (n_samples, n_channels); `shapes` gets what follows n_samples in theirs."""
+    """Yield the blocks of a signal in shape (n_samples, n_channels); the shape of a sample is appended to `shapes`."""
     found = [] if shapes is None else shapes
     for number, block in enumerate(blocks):
         array = check_signal(block, f"block {number}")
         if not found:
             found.append(array.shape[1:])
         if found[0] != array.shape[1:]:
-            raise ValueError(f"Expected blocks of one shape but for their lengths, got another at {number}.")
-        yield as_columns(array).astype(np.float64)  # a copy: the caller may use the array again
+            raise ValueError(f"Expected blocks that differ only in length, got another shape in block {number}.")
+        yield as_columns(array).astype(np.float64)  # a copy: the caller may reuse the array
 
 
 def store(samples: Floats, dtype: np.dtype[Any]) -> Array:
@@ -78,14 +78,14 @@ def store(samples: Floats, dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "f":
         return samples.astype(dtype)
     limits = np.iinfo(dtype)
-    cut = np.clip(np.rint(samples), float(limits.min), float(limits.max))
-    if dtype.itemsize == 8:  # float64 cannot hold the largest 64-bit integer; take the next float below
-        cut = np.minimum(cut, np.nextafter(float(limits.max), 0))
-    return cut.astype(dtype)
+    clipped = np.clip(np.rint(samples), float(limits.min), float(limits.max))
+    if dtype.itemsize == 8:  # float64 cannot represent the largest 64-bit integer; use the next smaller float
+        clipped = np.minimum(clipped, np.nextafter(float(limits.max), 0))
+    return clipped.astype(dtype)
 
 
 def each_channel(signal: npt.ArrayLike, sampling_rate: int, function: Callable[[Floats], Floats]) -> Array:
-    """Return what a function makes of each channel of a signal at 16 kHz, in the number type of the signal."""
+    """Apply a function to each channel of a signal at 16 kHz; return the results in its number type."""
     check_rate(sampling_rate, RATE, "the signal")
     array = check_signal(signal, "signal")
     made = np.stack([function(channel) for channel in as_columns(array).astype(np.float64).T], axis=-1)

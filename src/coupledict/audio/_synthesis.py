@@ -1,7 +1,7 @@
 """From log-spectra of the high band to samples: phases of the narrow band with the predicted envelope, overlap-add.
 
-The ear needs only the envelope of the high band; the rest may come from the narrow band, mirrored. Only its phases are
-taken: its own peaks and gaps would be errors as large as those of the prediction.
+The ear needs only the envelope of the high band; the fine structure may come from the mirrored narrow band. Only its
+phases are used: its peaks and gaps would be errors as large as those of the prediction.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ LOUDEST = 98.0  # percentile
 WINDOW_ENERGY = float((WINDOW**2).sum()) / HOP
 
 
-def loudest(high: Array) -> float:
-    """Return the level that few frames of true log-spectra of the high band exceed."""
+def loud_level(high: Array) -> float:
+    """Return the level that only few frames of the true high band exceed, in dB."""
     return float(np.percentile(10 * np.log10(np.mean(10.0 ** (high / 10), axis=1)), LOUDEST))
 
 
-def weakening(strength: float, caution: float) -> float:
-    """Return by how many dB a strength of up to 0.5 weakens what is predicted.
+def attenuation(strength: float, caution: float) -> float:
+    """Return the attenuation of the predicted spectra by a strength of up to 0.5, in dB.
 
-    They are 12 dB, times the caution, for each time that the strength is halved.
+    It is 12 dB, times the caution, each time the strength is halved.
     """
     return -40 * caution * float(np.log10(strength / MIDDLE)) if strength > 0 else np.inf
 
 
-def strengthen(
+def apply_strength(
     high: Array, mean: Array, ceiling: float, expansion: float, strength: float, caution: float = 1.0
 ) -> Floats:
-    """Return predicted log-spectra as strong as they are asked for.
+    """Return predicted log-spectra at a strength.
 
     At strength 0.5 they are as predicted. Towards 0 they become weaker. Towards 1 they are expanded until they have the
     energy of speech.
     """
     if strength <= MIDDLE:
-        return np.asarray(high, np.float64) - weakening(strength, caution)
+        return np.asarray(high, np.float64) - attenuation(strength, caution)
     share = (strength - MIDDLE) / (1 - MIDDLE)
     return expand(high, mean, ceiling, 1 + share * (expansion - 1))
 
@@ -52,9 +52,9 @@ def strengthen(
 def expand(high: Array, mean: Array, ceiling: float, expansion: float) -> Floats:
     """Return predicted log-spectra with a larger range of levels.
 
-    An uncertain prediction stays near the mean: errors are small then, but consonants, which hold most of the energy of
-    the high band, become too soft. So deviations from the mean are enlarged, and no frame becomes louder than true
-    frames are. (The global variance of Toda and Tokuda, 2007, serves the same purpose.)
+    An uncertain prediction stays near the mean: this keeps errors small, but makes consonants, which hold most of the
+    energy of the high band, too soft. So deviations from the mean are amplified, up to the loudness of true frames.
+    (The global variance of Toda and Tokuda, 2007, serves the same purpose.)
     """
     wide = mean + expansion * (high - mean).astype(np.float64)
     level = 10 * np.log10(np.mean(10 ** (wide / 10), axis=1, keepdims=True))
@@ -73,9 +73,9 @@ def find_expansion(high: Array, truth: Array, mean: Array, ceiling: float) -> fl
 
 
 def excitation(spectrum: Array, layout: Layout) -> npt.NDArray[np.complex128]:
-    """Return spectra of the predicted bins, mirrored or shifted from those that are read.
+    """Return spectra of the predicted bins, mirrored or shifted from the bins that are read.
 
-    They are the spectra of one signal, so successive frames fit together.
+    They are the spectra of one signal, so successive frames are consistent.
     """
     found = np.zeros((len(spectrum), layout.n_high), np.complex128)
     for copy in layout.copies:
@@ -85,10 +85,10 @@ def excitation(spectrum: Array, layout: Layout) -> npt.NDArray[np.complex128]:
     return found
 
 
-def shape(spectrum: Array, level: Floats, high: Floats, layout: Layout) -> npt.NDArray[np.complex128]:
+def shape_spectra(spectrum: Array, level: Floats, high: Floats, layout: Layout) -> npt.NDArray[np.complex128]:
     """Return spectra with the phases of the narrow band and the envelope of the high band, given in dB over the level.
 
-    What is below the floor is only rounding error, and is not raised to the envelope.
+    Bins below the floor are rounding errors and are not raised to the envelope.
     """
     fine = excitation(spectrum, layout)
     size = np.abs(fine)
@@ -99,9 +99,9 @@ def shape(spectrum: Array, level: Floats, high: Floats, layout: Layout) -> npt.N
 
 
 def overlap_add(high: Array, first: int) -> Floats:
-    """Return the samples of frames whose bins are known from the first on; samples at both ends are incomplete.
+    """Return the samples of frames with these bins from `first` on, and zeros below.
 
-    They are ``LENGTH - HOP`` at each end.
+    The ``LENGTH - HOP`` samples at each end are incomplete.
     """
     whole = np.zeros((len(high), LENGTH // 2 + 1), np.complex128)
     whole[:, first:] = high

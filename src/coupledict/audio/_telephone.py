@@ -1,4 +1,4 @@
-"""Speech as telephones pass it: 300 to 3400 Hz, in 8 bits a sample."""
+"""Telephone speech: 300 to 3400 Hz, 8 bits per sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._signals import each_channel
 PASS = (300.0, 3400.0)
 MU = 255.0
 LEVELS = 127.0
-PEAK = 0.5  # of full scale: where the loudest sample lies when a signal is coded
+PEAK = 0.5  # of full scale: level of the loudest sample when a signal is coded
 BAND_PASS = scipy.signal.firwin(257, PASS, window=("kaiser", 5.0), fs=NARROW_RATE, pass_zero=False)
 
 
@@ -23,9 +23,9 @@ def telephone_filter(signal: Floats) -> Floats:
 
 
 def mu_law(signal: Floats) -> Floats:
-    """Return a signal as it is after coding in 8 bits by the mu-law (ITU-T G.711, its smooth form).
+    """Return a signal after coding in 8 bits by the mu-law (ITU-T G.711, its smooth form).
 
-    Its loudest sample is taken for half of full scale.
+    Its loudest sample is scaled to half of full scale for coding.
     """
     scale = np.abs(signal).max(initial=0.0) / PEAK
     if not scale > 0:
@@ -36,21 +36,19 @@ def mu_law(signal: Floats) -> Floats:
 
 
 def telephone_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE, companded: bool = True) -> Array:
-    """Return wide-band speech as a telephone would pass it on: 300 to 3400 Hz, at 8 kHz, coded by the mu-law.
+    """Return wide-band speech as a telephone would transmit it: 300 to 3400 Hz, at 8 kHz, coded by the mu-law.
 
     Parameters
     ----------
-    signal : array of shape (n_samples,) or (n_samples, n_channels)
-        At 16 kHz.
-    sampling_rate : int, default=16000
-        Sampling rate of the signal; must be 16000.
+    signal, sampling_rate
+        As in :func:`narrow_band`.
     companded : bool, default=True
-        Whether samples are rounded to the 8 bits of the mu-law, as if the loudest were at half of full scale.
+        Whether to round samples to the 8 bits of the mu-law, with the loudest at half of full scale.
 
     Returns
     -------
-    array of shape (n_samples // 2,) or (n_samples // 2, n_channels)
-        At 8 kHz, in the number type of `signal`.
+    array
+        As in :func:`narrow_band`.
 
     Examples
     --------
@@ -61,8 +59,8 @@ def telephone_band(signal: npt.ArrayLike, *, sampling_rate: int = RATE, compande
     True
     """
 
-    def passed_on(channel: Floats) -> Floats:
-        passed = telephone_filter(downsample(channel))
-        return mu_law(passed) if companded else passed
+    def transmit(channel: Floats) -> Floats:
+        filtered = telephone_filter(downsample(channel))
+        return mu_law(filtered) if companded else filtered
 
-    return each_channel(signal, sampling_rate, passed_on)
+    return each_channel(signal, sampling_rate, transmit)

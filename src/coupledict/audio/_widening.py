@@ -1,14 +1,13 @@
-"""Signals of any sampling rate, widened: what there is to do, and how a high band is added to the signal's own samples.
+"""Extension of signals of any sampling rate: a high band is added to the samples of the signal.
 
-The model works at 8 kHz and gives 16 kHz. A signal at another rate is brought to 8 kHz for it. What the model adds, the
-difference between its output and the narrow band, is brought to the rate of the output and added to the signal itself.
-So samples at 16 kHz and more stay what they are, apart from what is added.
+The model takes signals at 8 kHz and returns 16 kHz; other rates are converted. What the model adds, the difference
+between its output and the narrow band, is resampled to the rate of the output and added to the signal itself. So the
+samples of signals at 16 kHz and more are unchanged apart from what is added.
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -22,13 +21,14 @@ import numpy.typing as npt
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..foundation.progress import Callback, Meter
+from ..foundation.warning import warn
 from ._files import Reader, check_format, check_output, open_source, write_blocks
 from ._frames import NARROW_RATE, RATE, Floats
-from ._measuring import Band, Kind, measure_blocks
+from ._measurement import Band, Kind, measure_blocks
 from ._rates import check_any_rate, output_rate, resample, resampled_length
 from ._signals import as_columns, check_blocks, check_signal, store
 
-MEASURED = 30  # s: the beginning of a stream, from which its band is measured
+MEASURED = 30  # s at the beginning of a stream in which its band is measured
 GIVEN: dict[str, tuple[float, float, Kind]] = {
     "narrow": (0.0, 4000.0, "narrow"),
     "telephone": (300.0, 3400.0, "telephone"),
@@ -37,7 +37,7 @@ BandLike = Band | str | None
 
 
 class Model(Protocol):
-    """What widens a signal at 8 kHz, given in blocks of shape (n_samples, n_channels).
+    """Extends a signal at 8 kHz, given in blocks of shape (n_samples, n_channels).
 
     It yields the signal at 16 kHz, extended and as it is. `n_samples` is its length, if known, for progress.
     """
@@ -49,7 +49,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class WidenedFile:
-    """What :meth:`BandwidthExtension.extend_file` has done.
+    """The result of :meth:`BandwidthExtension.extend_file`.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ class WidenedFile:
     band : Band
         The band of the source, measured or given.
     sampling_rate, output_rate : int
-        Of the source and of the target.
+        Sampling rates of the source and the target.
     n_channels, n_samples : int
         Channels of both files, and samples of each channel of the target.
     widened : bool
-        Whether a high band was added. It is not, if the source has one already.
+        Whether a high band was added; false if the source already has one.
     n_clipped : int
-        Samples that were clipped because the file cannot hold values beyond -1 and 1; usually 0.
+        Number of samples that were clipped because the file cannot hold values beyond -1 and 1; usually 0.
 
     Examples
     --------
@@ -95,12 +95,12 @@ class WidenedFile:
 
 
 def is_extended(band: Band) -> bool:
-    """Return whether there is a high band to add; a short sound at 8 kHz has none, whatever it is."""
+    """Return whether a high band is added; it always is at 8 kHz, even to sounds too short to measure."""
     return band.kind in ("narrow", "telephone") or band.sampling_rate == NARROW_RATE
 
 
 def _given(band: BandLike, rate: int) -> Band | None:
-    """Return the band that the user gives, None if it is to be measured."""
+    """Return the band given by the user; None if it is to be measured."""
     if band is None or isinstance(band, Band):
         return band
     if not isinstance(band, str) or band not in GIVEN:
@@ -109,12 +109,11 @@ def _given(band: BandLike, rate: int) -> Band | None:
     return Band(low, high, rate, kind)
 
 
-def _warn_if_wide(band: Band, what: str, stacklevel: int) -> None:
+def _warn_if_wide(band: Band, what: str) -> None:
     if not is_extended(band) and band.kind == "wide":
-        warnings.warn(
-            f"{what} has a band up to {band.high / 1000:.1f} kHz already, so nothing was added. If it has none above"
-            " 4 kHz but noise, give band='narrow' (--band narrow).",
-            stacklevel=stacklevel + 1,
+        warn(
+            f"{what} already has a band up to {band.high / 1000:.1f} kHz, so nothing was added. If there is only noise"
+            " above 4 kHz, set band='narrow' (--band narrow).",
         )
 
 
@@ -124,7 +123,7 @@ def _pieces(blocks: Iterable[Floats]) -> Iterator[Floats]:
 
 
 def _add(own: Iterable[Floats], added: Iterator[Floats]) -> Iterator[Floats]:
-    """Yield the sum of two signals that come in blocks, as long as the first one."""
+    """Yield the sum of two signals that come in blocks, with the length of the first."""
     held: Floats | None = None
     for block in _pieces(own):
         parts = [] if held is None else [held]
@@ -133,16 +132,16 @@ def _add(own: Iterable[Floats], added: Iterator[Floats]) -> Iterator[Floats]:
         held = np.concatenate(parts)
         yield block + held[: len(block)]
         held = held[len(block) :]
-    for _ in added:  # to its end, which progress waits for
+    for _ in added:  # to the end, so that progress is complete
         pass
 
 
 def widen(
     model: Model, blocks: Iterable[Floats], rate: int, band: Band, n_samples: int | None = None
 ) -> Iterator[Floats]:
-    """Yield a signal that comes in blocks of shape (n_samples, n_channels) at the output rate, with a high band.
+    """Yield a signal in blocks of shape (n_samples, n_channels) at the output rate, with a high band.
 
-    If there is none to add, it is only brought to the output rate.
+    If there is none to add, the signal is only resampled to the output rate.
     """
     target = output_rate(rate)
     if not is_extended(band):
@@ -164,7 +163,7 @@ def widen_array(model: Model, signal: npt.ArrayLike, sampling_rate: int, band: B
     rate = check_any_rate(sampling_rate, "the signal")
     array = check_signal(signal, "signal")
     known = _given(band, rate) or measure_blocks(_slices(array), rate)
-    _warn_if_wide(known, "The signal", 3)
+    _warn_if_wide(known, "The signal")
     if not is_extended(known) and rate == output_rate(rate):
         return array.copy()
     out = np.empty((resampled_length(len(array), rate, output_rate(rate)), *array.shape[1:]), array.dtype)
@@ -187,9 +186,9 @@ def _slices(array: Array) -> Iterator[Floats]:
 def widen_blocks(
     model: Model, blocks: Iterable[npt.ArrayLike], sampling_rate: int, band: BandLike, measured: int = MEASURED
 ) -> Iterator[Floats]:
-    """Yield a signal of any sampling rate that comes in blocks with a high band.
+    """Yield a signal of any sampling rate, given in blocks, with a high band.
 
-    Without a band, it is that of the first `measured` seconds.
+    If `band` is None, it is measured in the first `measured` seconds.
     """
     rate = check_any_rate(sampling_rate, "the signal")
     shapes: list[tuple[int, ...]] = []
@@ -200,7 +199,7 @@ def widen_blocks(
         while sum(map(len, begin)) < n_begin and (block := next(checked, None)) is not None:
             begin.append(block)
         known = measure_blocks(_first(begin, n_begin), rate)
-        _warn_if_wide(known, "The signal", 4)
+        _warn_if_wide(known, "The signal")
     for wide in widen(model, chain(begin, checked), rate, known):
         yield wide.reshape(len(wide), *shapes[0])
 
@@ -213,15 +212,16 @@ def _first(blocks: Iterable[Floats], n: int) -> Iterator[Floats]:
 
 
 class _Survey:
-    """A first pass over a file: checks its samples, counts them, and finds out whether all channels are the same."""
+    """A first pass over a file: checks and counts its samples, and compares its channels."""
 
     def __init__(self, reader: Reader) -> None:
-        self.n_samples, self.same = 0, reader.n_channels > 1
+        self.n_samples = 0
+        self.same = reader.n_channels > 1
         self._reader = reader
 
-    def blocks(self, told: Callback | None) -> Iterator[Floats]:
+    def blocks(self, callback: Callback | None) -> Iterator[Floats]:
         """Yield the samples."""
-        meter = Meter(told, "measuring", self._reader.n_samples)
+        meter = Meter(callback, "measuring", self._reader.n_samples)
         for block in check_blocks(self._reader.blocks()):
             self.n_samples += len(block)
             self.same = self.same and bool((block == block[:, :1]).all())
@@ -229,8 +229,8 @@ class _Survey:
             yield block
 
 
-def _until_closed(reader: Reader, blocks: Iterable[Floats]) -> Iterator[Floats]:
-    """Close a file behind its last block: it may be the target as well, and Windows replaces no open file."""
+def _then_close(reader: Reader, blocks: Iterable[Floats]) -> Iterator[Floats]:
+    """Close a file after its last block: it may also be the target, and Windows does not replace open files."""
     yield from blocks
     reader.close()
 
@@ -244,21 +244,21 @@ def widen_file(
     *,
     force: bool,
 ) -> WidenedFile:
-    """Widen a sound file of any sampling rate in two passes; the first one measures its band."""
+    """Extend a sound file of any sampling rate in two passes; the first one measures its band."""
     check_output(target, force=force)
-    with open_source(source) as reader, watched() as told:
+    with open_source(source) as reader, watched() as callback:
         rate, n_channels, subtype = reader.rate, reader.n_channels, reader.subtype
         check_format(target, output_rate(rate), n_channels)
         known, survey = _given(band, rate), _Survey(reader)
         if known is None:
-            known = measure_blocks(survey.blocks(told), rate)
+            known = measure_blocks(survey.blocks(callback), rate)
         else:
-            for _ in survey.blocks(told):
+            for _ in survey.blocks(callback):
                 pass
-    _warn_if_wide(known, f"'{Path(source)}'", 3)
+    _warn_if_wide(known, f"'{Path(source)}'")
     n_out = resampled_length(survey.n_samples, rate, output_rate(rate))
     with open_source(source) as reader:
-        blocks = _until_closed(reader, check_blocks(reader.blocks()))
+        blocks = _then_close(reader, check_blocks(reader.blocks()))
         if survey.same:
             blocks = (block[:, :1] for block in blocks)
         wide = widen(model, blocks, rate, known, survey.n_samples)

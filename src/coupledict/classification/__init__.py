@@ -1,4 +1,4 @@
-"""Classification by dictionaries: by labels as one more view, or by the class whose atoms explain a sample best."""
+"""Classification by dictionaries: with labels as one more view, or by the class whose atoms explain a sample best."""
 
 from __future__ import annotations
 

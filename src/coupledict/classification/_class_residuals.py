@@ -1,4 +1,4 @@
-"""How badly the atoms of each class explain samples, and decisions by that."""
+"""Residuals of samples over the atoms of each class."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..coding.encode import sparse_encode
-from ..coding.rule import GreedyPursuit
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
+from ..foundation.choices import GreedyPursuit
 from ._label_views import Numbers
 
-N_NONZERO_COEFS = 10  # of 1, 4, 10, 30, the best on most data where residuals matter
+N_NONZERO_COEFS = 10  # the best of 1, 4, 10 and 30 on most data where residuals matter
 
 
 @dataclass(frozen=True)
 class ClassAtoms:
-    """Atoms, class after class, and how samples are coded over them.
+    """Atoms sorted by class, and how samples are coded over them.
 
     Attributes
     ----------
     atoms : array of shape (n_atoms, n_features)
     classes : array of shape (n_atoms,)
-        Number of the class of each atom, in order.
+        Class number of each atom, ascending.
     n_classes : int
     n_nonzero_coefs : int
     pursuit : {"omp", "ols"}
@@ -41,7 +41,7 @@ class ClassAtoms:
     joint: bool = False
 
     def residuals(self, samples: Array, n_jobs: int | None = None) -> Array:
-        """Return the norm of the residual of each sample for each class; the sample itself if a class has no atoms."""
+        """Return the residual norm of each sample for each class; a class without atoms leaves the whole sample."""
         bounds = np.searchsorted(self.classes, np.arange(self.n_classes + 1))
         found = np.empty((samples.shape[0], self.n_classes), samples.dtype)
         step = SIZES.residual_rows
@@ -62,7 +62,7 @@ class ClassAtoms:
         return sparse_encode(samples, atoms, n_nonzero_coefs=n_nonzero, pursuit=self.pursuit, n_jobs=n_jobs)
 
     def without(self, left_out: Numbers) -> ClassAtoms:
-        """Return the atoms without some, given by their numbers."""
+        """Return a copy without the atoms of these numbers."""
         kept = np.setdiff1d(np.arange(len(self.atoms)), left_out)
         return ClassAtoms(
             self.atoms[kept], self.classes[kept], self.n_classes, self.n_nonzero_coefs, self.pursuit, self.joint
@@ -70,5 +70,5 @@ class ClassAtoms:
 
 
 def order_by_class(y: Numbers) -> Numbers:
-    """Return the numbers of the samples, class after class."""
+    """Return the indices of the samples, sorted by class."""
     return np.argsort(y, kind="stable")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self, get_args
+from numbers import Number
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,27 +14,20 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..coding.rule import GreedyPursuit
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.display import PicturedMixin
 from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
-from ..estimators.splitting import SplitGuardMixin
 from ..estimators.tables import check_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import (
-    check_choice,
-    check_count,
-    check_counts,
-    check_non_negative,
-    check_penalty,
-    make_generator,
-)
-from ..foundation.missing import Missing
+from ..foundation.checks import make_generator
+from ..foundation.choices import GreedyPursuit
+from ..foundation.missing import MISSING, Missing
+from ..foundation.parameters import COUNT, NON_NEGATIVE, NONE, PENALTY, Choice, Constraints, Instance
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
 from ..foundation.tensors import with_numpy
@@ -42,16 +36,16 @@ from . import _label_views as labels
 from ._dictionaries import default_components, learn_dictionaries
 from ._file_checks import check_atom_classes, check_sizes
 from ._folds import LEAST_FOLDS, draw_folds
+from ._head_fitting import HeadFitter
 from ._labelled import Labelled, check_given, check_labelled, check_rows_agree
 from ._recognizer import HeadKind, Recognizer, Sources
-from ._routes import RouteFitter
-from ._scaling import Preprocess, Scaler, check_preprocess
+from ._scaling import Preprocess, Scaler
 
-N_NONZERO_COEFS = 4  # in learning, and in coding where it is not chosen
+N_NONZERO_COEFS = 4  # in learning, and in coding unless validation chooses
 
 
-class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify by sparse codes over dictionaries that were learned together with the labels, and by what helps them.
+class CoupledClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify by sparse codes over dictionaries that are learned together with the labels.
 
     Features and label indicators are two views of a sample that share one sparse code (discriminative K-SVD [1]_); with
     `label_consistency` a third view asks that samples of a class use atoms of that class (label-consistent K-SVD [2]_).
@@ -59,9 +53,9 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     same way, turns codes and features into decisions. The decisions of several dictionaries with different starts are
     averaged.
 
-    By default, three more parts decide with them: a ridge regression on the features, one with a Gaussian kernel, and
-    how badly samples are explained by a few training samples of each class. Each part has the share that suits samples
-    which it has not seen; a part that does not help has none. See Notes.
+    By default, three more classifiers contribute: a ridge regression on the features, one with a Gaussian kernel, and
+    the residuals of samples over a few training samples of each class. The shares of these parts are fitted to samples
+    that they have not seen; a part that does not help gets none. See Notes.
 
     There may be several feature views: ``fit([X0, X1], y)``, or by name ``fit({"upper": X0, "lower": X1}, y)``. Any of
     them may then be absent: ``predict([X0, None])``, or ``predict({"upper": X0})``, recognises in one domain what was
@@ -70,27 +64,26 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     Parameters
     ----------
     n_components : int, optional
-        Atoms of each dictionary. If left out, one per six samples, or ten per class if these are more, which are at
-        most one per three samples; at most 512, and at least two per class.
+        Atoms of each dictionary. By default, one per six samples or, if that is more, ten per class but at most one per
+        three samples; never more than 512 nor fewer than two per class.
     n_nonzero_coefs : int or "auto", default="auto"
         At most this many atoms per sample. ``"auto"`` learns with 4 and codes with 4, 10 or 30, whichever suits samples
         that a dictionary did not see; with 4 if labels or entries are missing.
     label_weight : float, optional
-        Weight of the label view in learning; each feature view has weight 1. If left out, it is 1, or 0 if samples
-        without labels are to be learned from. With 0 and `label_consistency` above 0, learning is that of LC-KSVD1;
-        with both above 0, that of LC-KSVD2; with both 0, labels are not a view.
+        Weight of the label view in learning; each feature view has weight 1. The default is 1, or 0 if some samples
+        have no label. With 0 and `label_consistency` above 0, learning is that of LC-KSVD1; with both above 0, that of
+        LC-KSVD2; with both 0, labels are not a view.
     label_consistency : float, default=0
         Weight of the view of target codes.
     head : {"auto", "blend", "codes+features", "codes", "kernel", "dictionary"}, default="auto"
         How decisions are made: by four parts together (``"blend"``, see Notes); by a ridge regression on codes and
-        features, or on codes alone; by one with a Gaussian kernel on the features, of which the dictionaries fill in
-        what is missing; or by the label dictionary as it was learned, as in D-KSVD, which needs a `label_weight` above
-        0. ``"auto"`` is ``"blend"`` if no label and no entry is missing, ``"kernel"`` if only entries may be, and
-        ``"codes+features"`` otherwise.
+        features, or on codes alone; by one with a Gaussian kernel on the features, whose missing entries the
+        dictionaries fill in; or by the label dictionary as it was learned, as in D-KSVD, which needs a `label_weight`
+        above 0. ``"auto"`` is ``"blend"`` if no label and no entry is missing, ``"kernel"`` if only entries may be
+        missing, and ``"codes+features"`` otherwise.
     ridge_alpha : float or "auto", default="auto"
         Penalty of the ridge regressions, relative to the mean squared input. ``"auto"`` takes the one with the smallest
-        error of samples that were left out, which needs no second fit; for codes it is chosen with the first
-        dictionary, for all.
+        error on held-out samples, which needs no second fit; for codes, the first dictionary chooses it for all.
     preprocess : {"auto", "standardize", "common", "unit"} or None, default="auto"
         Preprocessing of features before they are coded. ``"standardize"`` gives each of them mean 0 and variance 1,
         ``"common"`` multiplies all by one number; both then add a constant coordinate and scale samples to norm 1,
@@ -99,10 +92,10 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         samples to norm 1.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes in heads, shares and probabilities: given by label, or inversely proportional to their
-        frequency. Dictionaries do not depend on it; `sample_weight` of `fit` counts there, too.
+        frequency. Dictionaries do not depend on it, but they do on `sample_weight` of `fit`.
     n_dictionaries : int, default=5
-        Dictionaries, each with its own random start; their decisions are averaged. Each leaves out a fifth of the
-        samples, or fewer if there are more than five, on which its decisions are then tried.
+        Number of dictionaries, each with its own random start; their decisions are averaged. Each leaves out a fifth of
+        the samples, or fewer if there are more than five dictionaries, to test its decisions on.
     max_iter : int, default=5
         Iterations of each fit.
     pursuit : {"omp", "ols"}, default="omp"
@@ -110,7 +103,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     missing : {"error", "nan"}, default="error"
         ``"nan"``: NaN stands for a missing entry, and a row of NaN in a view for a view that the sample lacks, in
         `fit` and when samples are classified. ``"error"``: NaN is an error, except where a masked array or a nullable
-        column of a table marks entries as missing. Infinity always is.
+        column of a table marks entries as missing. Infinity is always an error.
     unlabeled : int, float or str, optional
         Value in y that marks a sample without label, such as -1. Such samples shape the dictionaries, and carry labels
         from one view to another; see Notes.
@@ -140,12 +133,12 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         The dictionaries. Their first views are the features, as `preprocess` made them (a constant coordinate comes
         last); then come the label view and the view of target codes, if their weights are above 0.
     atom_classes_ : array of shape (n_components,)
-        Number of the class that each atom started from; absent if samples without labels were learned from.
+        Number of the class that each atom started from; absent if some training samples had no label.
     n_components_, n_nonzero_coefs_, head_ : int, int, str
         What was given or chosen.
     head_shares_ : dict of float
         With ``head_ == "blend"``, the shares of "codes", "features", "kernel" and "residuals" when all views are given;
-        they sum to 1, and those without share are left out.
+        they sum to 1, and parts without a share are left out.
     n_iter_ : int
         Iterations that were done.
 
@@ -157,13 +150,13 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     Notes
     -----
     **Parts of a blend.** *Codes*: the heads of the dictionaries, on codes and features. *Features*: a ridge regression.
-    *Kernel*: a ridge regression with a Gaussian kernel, whose width is chosen; all training samples are kept, or 1,500
-    of more than 2,000. *Residuals*: each sample is coded by up to ten of these samples of each class alone, as in
-    :class:`SparseRepresentationClassifier`; what remains speaks against the class. Features are scaled as
-    `preprocess` says; if that is "auto", the first two are tried with both common and own scales. Shares maximise the
-    likelihood of training samples, each judged by parts that did not see it: by the dictionary that left it out and a
-    head without all samples that this dictionary left out, by regressions without it, by the training samples of other
-    folds.
+    *Kernel*: a ridge regression with a Gaussian kernel of validated width; it keeps all training samples, or 1,500 if
+    there are more than 2,000. *Residuals*: each sample is coded by up to ten of these samples of each class alone, as
+    in :class:`SparseRepresentationClassifier`; a large residual speaks against the class. Features are scaled as
+    `preprocess` says; if that is "auto", both common and individual scales are tried for features and kernel. Shares
+    maximise the likelihood of training samples, each judged by parts that did not see it: by the dictionary that left
+    it out and a head without all samples that this dictionary left out, by regressions without it, and by the training
+    samples of other folds.
 
     All this takes about four to eight times as long as ``head="codes+features"`` with a given `n_nonzero_coefs`: half a
     second for 800 samples of 14 features, three seconds for 2,000 of 256. Most of it is the kernel, cubic in the number
@@ -172,25 +165,24 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     With up to four feature views every set of views has heads of its own, fitted to codes made from just these views;
     with more, each view alone, all but one, and all. For any other set, the decisions of its single views are averaged.
 
-    **Missing entries and views.** With ``missing="nan"``, all samples shape the dictionaries, by what they have. With
+    **Missing entries and views.** With ``missing="nan"``, all samples shape the dictionaries with what they have. With
     ``head="kernel"`` there is one head for whatever a sample has: its missing features are taken from its codes times
     the dictionaries, averaged over the dictionaries, and training samples are filled in the same way. The head
-    compares samples with up to 2,000 training samples, which are kept, in files too. With the other heads, a sample
-    that has a part of a view counts as having that view. This assumes that why something is missing says nothing about
-    the class.
+    compares samples with up to 2,000 training samples, which the model keeps and saves. With the other heads, a sample
+    that has a part of a view counts as having that view. All this assumes that whether something is missing does not
+    depend on the class.
 
     **Labels in one domain only.** Let some samples have both views but no label (`unlabeled`), and others a label but
-    one view (the row of the other is NaN throughout, with ``missing="nan"``). A set of views in which all classes have
-    labelled samples gets a head from those; any other set gets a head fitted to the decisions of the former about
-    samples that have both.
+    only one view (the row of the other is NaN throughout, with ``missing="nan"``). A set of views in which all classes
+    have labelled samples gets a head fitted to those; any other set gets a head fitted to the decisions of the former
+    about samples that have both.
 
     **Probabilities** are ``softmax(s * decisions)``, where s maximises the likelihood of training samples, judged as
-    those that find the shares of a blend; the most probable class is the one that `predict` returns. With
-    ``head="kernel"``, dictionaries have seen these samples, but only fill in what is missing.
+    for the shares of a blend; `predict` returns the most probable class. With ``head="kernel"``, the dictionaries have
+    seen these samples, but they only fill in what is missing.
 
     **Weights.** A sample of weight 2 counts as much as two in dictionaries, scalings, heads, shares and probabilities.
-    Which samples atoms start from, and what is left out together, is drawn without weights: the result is not exactly
-    that of a sample that comes twice.
+    Initial atoms and folds are drawn without weights, so the result is not exactly that of repeating the sample.
 
     References
     ----------
@@ -227,6 +219,23 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
     n_iter_: int
     _recognizer: Recognizer
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_components": (NONE, COUNT),
+        "n_nonzero_coefs": (Choice("auto"), COUNT),
+        "label_weight": (NONE, PENALTY),
+        "label_consistency": (NON_NEGATIVE,),
+        "head": (Choice("auto", HeadKind),),
+        "ridge_alpha": (Choice("auto"), PENALTY),
+        "preprocess": (Choice(Preprocess), NONE),
+        "class_weight": (NONE, Choice("balanced"), Instance((Mapping,), "a dict")),
+        "n_dictionaries": (COUNT,),
+        "max_iter": (COUNT,),
+        "pursuit": (Choice(GreedyPursuit),),
+        "missing": (MISSING,),
+        "unlabeled": (NONE, Instance((str, Number, np.generic), "one label")),
+        **RunMixin._parameter_constraints,
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -248,31 +257,25 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
-        self.preprocess, self.pursuit, self.head, self.ridge_alpha = preprocess, pursuit, head, ridge_alpha
-        self.label_weight, self.label_consistency = label_weight, label_consistency
-        self.missing, self.unlabeled, self.class_weight = missing, unlabeled, class_weight
-        self.n_dictionaries, self.max_iter = n_dictionaries, max_iter
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.label_weight = label_weight
+        self.label_consistency = label_consistency
+        self.head = head
+        self.ridge_alpha = ridge_alpha
+        self.preprocess = preprocess
+        self.class_weight = class_weight
+        self.n_dictionaries = n_dictionaries
+        self.max_iter = max_iter
+        self.pursuit = pursuit
+        self.missing = missing
+        self.unlabeled = unlabeled
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
-    def _check_parameters(self) -> None:
-        check_counts(self, "n_dictionaries", "max_iter", optional=["n_components"])
-        if self.n_nonzero_coefs != "auto":
-            check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
-        if self.label_weight is not None:
-            check_penalty(self.label_weight, "label_weight")
-        check_non_negative(self.label_consistency, "label_consistency")
-        check_choice(self.head, "head", ("auto", *get_args(HeadKind)))
-        check_choice(self.missing, "missing", get_args(Missing))
-        if self.ridge_alpha != "auto":
-            check_penalty(self.ridge_alpha, "ridge_alpha")
-        if self.class_weight is not None and not isinstance(self.class_weight, Mapping):
-            check_choice(self.class_weight, "class_weight", ("balanced",))
-        if isinstance(self.unlabeled, list | tuple | np.ndarray):
-            raise ValueError(f"Expected unlabeled to be None or one label, got {self.unlabeled!r}.")
-        check_preprocess(self.preprocess)
-        check_choice(self.pursuit, "pursuit", get_args(GreedyPursuit))
-        self._check_run()
+    def _check_combination(self) -> None:
         unused = self.ridge_alpha != "auto" or self.class_weight is not None
         if self.head == "dictionary" and (self.label_weight == 0 or unused):
             raise ValueError(
@@ -308,7 +311,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         dtype = np.result_type(np.float32, *given.views)
         rng = make_generator(self.random_state)
         folds = self._draw_folds(given, head, rng)
-        with self._watched() as told:
+        with self._watched() as callback:
             learners, atom_classes = learn_dictionaries(
                 given,
                 scalers,
@@ -317,14 +320,14 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
                 n_components=self.n_components or default_components(given.y.size, given.classes.size),
                 seeds=seeds(rng, self.n_dictionaries),
                 n_jobs=self.n_jobs,
-                callback=told,
+                callback=callback,
                 **self._learner_parameters(),
             )
             recognizer = Recognizer(scalers, learners, head, dtype)
-            fitter = RouteFitter(
+            fitter = HeadFitter(
                 recognizer, given, folds, self.ridge_alpha, self.class_weight, self._gains(given, scalers), self.n_jobs
             )
-            recognizer = self._fit_heads(fitter, told)
+            recognizer = self._fit_heads(fitter, callback)
         fitted = given.names | {
             "classes_": given.classes,
             "atom_classes_": atom_classes,
@@ -335,23 +338,23 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
 
     @staticmethod
     def _shown(recognizer: Recognizer) -> dict[str, Any]:
-        """Return the attributes that tell what a recognizer consists of, and what was chosen."""
+        """Return the public attributes: the parts of the recognizer, and what was chosen."""
         learner = recognizer.learners[0]
-        route = recognizer.routes.get(tuple(range(len(recognizer.scalers))))
-        blended = recognizer.head == "blend" and route is not None
+        source_head = recognizer.source_heads.get(tuple(range(len(recognizer.scalers))))
+        blended = recognizer.head == "blend" and source_head is not None
         return {
             "learners_": recognizer.learners,
             "n_components_": int(learner.components_[0].shape[0]),
             "n_nonzero_coefs_": learner.n_nonzero_coefs,
             "head_": recognizer.head,
-            "head_shares_": dict(route.shares) if blended and route is not None else None,
+            "head_shares_": dict(source_head.shares) if blended and source_head is not None else None,
             "_recognizer": recognizer,
         }
 
     def _head(self, given: Labelled) -> HeadKind:
         simple = given.all_labelled and not given.incomplete
         if self.head == "blend" and not simple:
-            raise ValueError("Expected complete samples that all have labels for head='blend', got others.")
+            raise ValueError("Expected complete samples with labels for head='blend', got missing entries or labels.")
         if self.head != "auto":
             return self.head
         if simple:
@@ -359,26 +362,26 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         return "kernel" if given.all_labelled else "codes+features"
 
     def _draw_folds(self, given: Labelled, head: HeadKind, rng: np.random.Generator) -> labels.Numbers:
-        """Return for each sample the number of the dictionary that does not learn from it; -1 if all do."""
+        """Return, for each sample, the number of the dictionary that does not learn from it; -1 if all do."""
         if head == "kernel":  # dictionaries only fill in what is missing
             return np.full(given.y.size, -1, np.intp)
         return draw_folds(given.y, given.labelled, max(LEAST_FOLDS, self.n_dictionaries), rng)
 
     def _gains(self, given: Labelled, scalers: list[Scaler]) -> list[list[Floats]]:
-        """Return the ways to scale features for heads that may be chosen from."""
+        """Return the candidate scalings of the features for heads."""
         if self.preprocess != "auto":
             return [[scaler.gain for scaler in scalers]]
         ways: tuple[Preprocess, ...] = ("standardize", "common")
         return [[Scaler.of(view, way, given.weights).gain for view in given.views] for way in ways]
 
-    def _fit_heads(self, fitter: RouteFitter, told: Callback | None) -> Recognizer:
+    def _fit_heads(self, fitter: HeadFitter, callback: Callback | None) -> Recognizer:
         recognizer, given = fitter.recognizer, fitter.given
         if recognizer.head == "kernel":
-            return fitter.fit_kernel(told)
+            return fitter.fit_kernel(callback)
         simple = given.all_labelled and not given.incomplete
         if self.n_nonzero_coefs == "auto" and simple and recognizer.head != "dictionary":
             fitter = replace(fitter, recognizer=recognizer.with_sparsity(fitter.choose_sparsity()))
-        return fitter.fit_blend(told) if recognizer.head == "blend" else fitter.fit(told)
+        return fitter.fit_blend(callback) if recognizer.head == "blend" else fitter.fit(callback)
 
     def _learner_parameters(self) -> dict[str, Any]:
         return {
@@ -396,14 +399,14 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         if self.label_weight or self.label_consistency > 0 or self.head == "dictionary":
             raise ValueError(
                 "Expected a label for every sample, got some without: there is no label view to"
-                " learn from. Leave label_weight and label_consistency out, and use another head than 'dictionary'."
+                " learn from. Leave label_weight and label_consistency out, and use a head other than 'dictionary'."
             )
         return 0.0
 
     # Decisions
 
     def _given(self, X: Any) -> tuple[Sources, list[Array]]:
-        """Return the numbers of the views that are given, and the views."""
+        """Return the numbers of the given views, and the views."""
         check_is_fitted(self)
         single = not isinstance(self.n_features_in_, list)
         if not single:
@@ -427,14 +430,14 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         Returns
         -------
         array of shape (n_samples, n_classes), or (n_samples,) for two classes
-            The larger, the likelier. Parts of a blend are each divided by their standard deviation; without a blend,
+            Larger means likelier. Each part of a blend is divided by its standard deviation; without a blend,
             decisions are estimates of the label indicators. For two classes, the second minus the first.
         """
         scores, _ = self._scores(X)
         return (scores if self.classes_.size > 2 else scores[:, 1] - scores[:, 0]).astype(self._recognizer.dtype)
 
     def predict_proba(self, X: ViewLike | ViewsLike) -> Array:
-        """Return the probability of each class; the Notes of the estimator say how.
+        """Return the probability of each class; see the Notes of the estimator.
 
         Parameters
         ----------
@@ -444,8 +447,8 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         -------
         array of shape (n_samples, n_classes)
         """
-        scores, sharpness = self._scores(X)
-        return np.asarray(softmax(sharpness * scores, axis=1).astype(self._recognizer.dtype))
+        scores, inverse_temperature = self._scores(X)
+        return np.asarray(softmax(inverse_temperature * scores, axis=1).astype(self._recognizer.dtype))
 
     def score(self, X: ViewLike | ViewsLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
         """Return the share of samples whose class is predicted correctly.
@@ -475,7 +478,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         X : array of shape (n_samples, n_features), or several views
             As in :meth:`decision_function`.
         *others : not accepted
-            An error says that views belong into one list.
+            Raises an error: several views belong in one list.
 
         Returns
         -------
@@ -487,7 +490,7 @@ class CoupledClassifier(SplitGuardMixin, RunMixin, SavedMixin, PicturedMixin, Cl
         return np.asarray(self.classes_[np.argmax(scores, axis=1)])
 
     def encode(self, X: ViewLike | ViewsLike, learner: int = 0) -> csr_array:
-        """Return codes of samples, which show the atoms that a decision is based on.
+        """Return the codes of samples, which show the atoms behind a decision.
 
         Parameters
         ----------

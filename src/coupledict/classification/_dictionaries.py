@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import fit_many
+from ..estimators.ensemble import fit_many, plain_learner
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import make_generator
 from ..foundation.progress import Callback, Meter
@@ -16,12 +16,12 @@ from ._labelled import Labelled
 from ._scaling import Scaler, mean_energy
 
 SAMPLES_PER_ATOM = 6  # with fewer, codes of training samples differ more from those of new samples
-ATOMS_PER_CLASS = 10  # pictures of an object in any light need nine
+ATOMS_PER_CLASS = 10  # pictures of an object under any light span about nine dimensions
 MOST_ATOMS = 512
 
 
 def default_components(n_samples: int, n_classes: int) -> int:
-    """Return how many atoms a dictionary has if nobody says."""
+    """Return the default number of atoms of a dictionary."""
     by_class = min(ATOMS_PER_CLASS * n_classes, n_samples // 3)
     return max(min(max(n_samples // SAMPLES_PER_ATOM, by_class), MOST_ATOMS), 2 * n_classes)
 
@@ -40,7 +40,7 @@ def learn_dictionaries(
 ) -> tuple[list[CoupledDictionaryLearning], labels.Numbers | None]:
     """Return the fitted learners, and the class that each atom started from where all samples have labels.
 
-    The learner of each number does not learn from the samples of its fold. `label_weights` are the weights of the label
+    The learner with number i does not learn from the samples of fold i. `label_weights` are the weights of the label
     view and of the view of target codes, `parameters` are those of the learners.
     """
     views = [scaler.coded(view) for scaler, view in zip(scalers, given.views, strict=True)]
@@ -51,7 +51,7 @@ def learn_dictionaries(
         extras, own = _label_views(given, atom_classes, label_weights)
         weights += own
     whole = labels.fill_with_means(views, given.y if given.all_labelled else None)
-    # Codes do not depend on the size of a sample: one that is made larger counts more, and nothing else changes.
+    # Scaling a sample does not change which atoms code it, so a larger sample only counts more.
     dtype = views[0].dtype
     sizes = np.sqrt(given.weights)[:, None].astype(dtype)
     scaled = [view * sizes for view in (*views, *(extra.astype(dtype) for extra in extras))]
@@ -65,7 +65,7 @@ def learn_dictionaries(
             drawn = rows[np.resize(rng.permutation(rows.size), n_components)]
         else:
             drawn = rows[labels.draw_by_class(given.y[rows], atom_classes, rng)]
-        learner = CoupledDictionaryLearning(
+        learner = plain_learner(
             n_components,
             init=[*labels.start(whole, drawn, rng), *(extra[drawn] for extra in extras)],
             view_weights=weights,

@@ -1,4 +1,4 @@
-"""Checks of what the files of classifiers hold."""
+"""Checks of the contents of classifier files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..files.state import check_range
 from ..foundation.arrays import Array
 from ._label_views import Numbers
 
-MOST, MOST_SCALING = 1e50, 1e200  # scalings undo the units of features, all else is of the order of 1
+MOST, MOST_SCALING = 1e50, 1e200  # scalings undo the units of features; everything else is of order 1
 
 
 def check_sizes(tensors: Mapping[str, Array]) -> None:
@@ -22,7 +22,7 @@ def check_sizes(tensors: Mapping[str, Array]) -> None:
 
 
 def check_dictionary(array: Array, width: int | None = None) -> Array:
-    """Return a dictionary; `width` says how many features it must have, where that is known."""
+    """Return a dictionary, checked to have `width` features if that is given."""
     if array.ndim != 2 or array.size == 0 or array.dtype.kind != "f" or (width is not None and array.shape[1] != width):
         raise ValueError("its dictionaries do not fit its features")
     return array

@@ -1,4 +1,4 @@
-"""Folds of labelled samples: what is left out in turn, so that choices rest on samples that were not learned from."""
+"""Folds of labelled samples, left out in turn so that choices rest on samples that were not learned from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def draw_folds(y: Numbers, usable: Mask, n_folds: int, rng: np.random.Generator)
     for label in np.unique(y[usable]):
         members = rng.permutation(np.flatnonzero(usable & (y == label)))
         if members.size > 1:
-            # Go on where the last class ended, so that folds of many small classes have equal sizes.
+            # Continue where the last class ended, so that folds of many small classes have equal sizes.
             folds[members] = (dealt + np.arange(members.size)) % n_folds
             dealt += members.size
     return folds

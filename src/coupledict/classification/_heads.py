@@ -1,4 +1,4 @@
-"""From codes to classes: a ridge regression on the label indicators, with a penalty chosen by errors left out."""
+"""From codes to classes: a ridge regression on the label indicators, with a penalty chosen by leave-out errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..foundation.arrays import Floats
 from ..parallel.blas import one_blas_thread
 
 ALPHAS = 10.0 ** np.arange(-4.0, 4.0)  # relative to the mean squared column
-MOST_STRETCH = 100.0
-LEAST_ROOM = 1e-6  # of what a sample leaves to the others; with less it alone decides about itself
+MOST_RESCALING = 100.0
+LEAST_ROOM = 1e-6  # least 1 - leverage; below it, a sample is fitted by itself alone
 SMALLEST_PENALTY = 1e-13  # of the trace of a Gram matrix; a smaller one is lost in rounding and counts as 0
 
 
@@ -34,7 +34,7 @@ class Head:
 
 
 class _Centred(NamedTuple):
-    """Weighted inputs and targets, centred; `mean_roots` are the parts of the samples in the mean, as square roots."""
+    """Weighted inputs and targets, centred; `mean_roots` are the square roots of the samples' shares in the mean."""
 
     X: Floats
     Y: Floats
@@ -42,7 +42,7 @@ class _Centred(NamedTuple):
 
 
 class _Solved(NamedTuple):
-    """Coefficients, their penalty relative to the mean squared column, and the errors of samples left out."""
+    """Coefficients, their penalty relative to the mean squared column, and the leave-out errors."""
 
     coef: Floats
     ridge_alpha: float
@@ -57,16 +57,16 @@ def fit_head(
     fold: npt.NDArray[np.intp] | None = None,
     penalties: Sequence[float] = (),
     *,
-    stretched: bool = False,
+    rescaled: bool = False,
 ) -> tuple[Head, Floats]:
-    """Return the weighted ridge regression of targets on inputs, and decisions about samples left out of it.
+    """Return the weighted ridge regression of targets on inputs, and its decisions about left-out samples.
 
     Decisions are those about each sample when it alone is left out, or, with `fold`, those about the samples of the
     fold when the whole fold is left out. The hat matrix gives both without further fits. The intercept is not
-    penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest :func:`misfit` of the
-    samples left out. If there are `penalties`, which are not relative to the inputs, the best of these is taken. Where
-    the penalty is chosen, or with `stretched`, coefficients are then multiplied by the number that makes decisions
-    nearest to the targets.
+    penalised. With ``ridge_alpha="auto"`` the penalty is the one of `ALPHAS` with the smallest
+    :func:`scale_free_error` of the left-out samples. If there are `penalties`, which are not relative to the inputs,
+    the best of these is taken. Where the penalty is chosen, or with `rescaled`, coefficients are then multiplied by the
+    factor that brings decisions closest to the targets.
     """
     total = float(weights.sum())
     roots = np.sqrt(weights)[:, None]
@@ -80,8 +80,8 @@ def fit_head(
             solved = _solve(data, fold, 0.0 if isinstance(ridge_alpha, str) else ridge_alpha, penalties)
         chosen = slice(None) if fold is None else fold
         coef, errors = solved.coef, solved.errors
-        if stretched or penalties or isinstance(ridge_alpha, str):
-            factor = stretch(errors, data.Y[chosen])
+        if rescaled or penalties or isinstance(ridge_alpha, str):
+            factor = best_rescaling(errors, data.Y[chosen])
             coef, errors = factor * coef, data.Y[chosen] - factor * (data.Y[chosen] - errors)
         coef = np.ascontiguousarray(coef)  # as it comes from a file, where products are the same to the last bit
         head = Head(coef, mean - center @ coef, float(solved.ridge_alpha))
@@ -92,10 +92,10 @@ def fit_head(
     return head, decided
 
 
-def misfit(errors: Floats, targets: Floats) -> float:
-    """Return how badly decisions, whose errors these are, follow centred targets, whatever their size: 0 to 2.
+def scale_free_error(errors: Floats, targets: Floats) -> float:
+    """Return 1 minus the signed squared cosine of decisions, given by their errors, and centred targets: 0 to 2.
 
-    A large penalty makes decisions small, and their squared errors large; but only ratios of decisions tell classes.
+    A large penalty shrinks decisions and so increases their squared errors, but only ratios of decisions matter.
     """
     decided = targets - errors
     size = float(np.sum(targets**2) * np.sum(decided**2))
@@ -103,15 +103,15 @@ def misfit(errors: Floats, targets: Floats) -> float:
     return 1 - product * abs(product) / size if size > 0 else 1.0
 
 
-def stretch(errors: Floats, targets: Floats) -> float:
-    """Return the factor that brings decisions, whose errors these are, nearest to centred targets; 1 if none helps."""
+def best_rescaling(errors: Floats, targets: Floats) -> float:
+    """Return the factor that brings decisions, given by their errors, closest to centred targets; 1 if none helps."""
     decided = targets - errors
     product, size = float(np.sum(targets * decided)), float(np.sum(decided**2))
-    return min(product / size, MOST_STRETCH) if product > 0 else 1.0
+    return min(product / size, MOST_RESCALING) if product > 0 else 1.0
 
 
 def _errors(data: _Centred, fitted: Floats, leverage: Floats, fold: npt.NDArray[np.intp] | None) -> Floats:
-    """Return the errors of samples left out; leverages are one per sample, or a matrix for a fold."""
+    """Return the leave-out errors; `leverage` has one value per sample, or is a matrix for a fold."""
     left = data.Y - fitted
     if fold is None:
         return np.asarray(left / np.maximum(1 - leverage - data.mean_roots**2, LEAST_ROOM)[:, None])
@@ -139,7 +139,7 @@ def _solve(
         left = right if tall else root.half(np.eye(n)[:, chosen])
         leverage = np.einsum("ij,ij->j", left, right) if fold is None else left.T @ right
         errors = _errors(data, X @ coef, leverage, fold)
-        error = misfit(errors, Y[chosen])
+        error = scale_free_error(errors, Y[chosen])
         if best is None or error < best[0]:
             best = error, _Solved(coef, penalty / unit if penalties and unit else ridge_alpha, errors)
     assert best is not None
@@ -158,7 +158,8 @@ class _Root:
             return
         energies, axes = scipy.linalg.eigh(gram)
         kept = energies > 1e-12 * max(float(energies[-1]), 0.0)
-        self._root, self._half = None, (axes[:, kept] / np.sqrt(energies[kept])).T
+        self._root = None
+        self._half = (axes[:, kept] / np.sqrt(energies[kept])).T
 
     def half(self, right: Floats) -> Floats:
         """Return R times a matrix."""
@@ -177,7 +178,7 @@ def _best(data: _Centred, fold: npt.NDArray[np.intp] | None) -> _Solved:
     """Return the regression with the best penalty."""
     X, Y = data.X, data.Y
     n, n_inputs = X.shape
-    # Take the axes of the smaller Gram matrix: few samples with many inputs are then as cheap as the opposite.
+    # The axes of the smaller Gram matrix make few samples with many inputs as cheap as the opposite.
     if n_inputs <= n:
         energies, axes = scipy.linalg.eigh(X.T @ X)
     else:
@@ -196,7 +197,7 @@ def _best(data: _Centred, fold: npt.NDArray[np.intp] | None) -> _Solved:
         solved = inverse[:, None] * products
         leverage = squares @ inverse if fold is None else (squares * inverse) @ squares.T
         errors = _errors(data, turned @ solved, leverage, fold)
-        error = misfit(errors, Y if fold is None else Y[fold])
+        error = scale_free_error(errors, Y if fold is None else Y[fold])
         if best is None or error < best[0]:
             best = error, _Solved(axes @ solved, float(alpha), errors)
     assert best is not None

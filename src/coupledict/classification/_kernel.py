@@ -10,23 +10,23 @@ import scipy.linalg
 
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
-from ._blending import MOST_SHARPNESS
-from ._heads import fit_head, misfit, stretch
+from ._blending import MOST_INVERSE_TEMPERATURE
+from ._heads import best_rescaling, fit_head, scale_free_error
 from ._label_views import Numbers
 
 MOST_EXACT = 2000  # samples that are all landmarks
-MOST_LANDMARKS = 1500  # of more samples; of 5,000 made ones, 1,000 are a point of accuracy worse than 2,000
-MOST_CHOOSING = 600  # samples by which width and penalty of the kernel are chosen
+MOST_LANDMARKS = 1500  # of more samples; 1,000 of 5,000 simulated ones lose a point of accuracy against 2,000
+MOST_CHOOSING = 600  # samples for choosing the width and the penalty of the kernel
 ROWS = 4096
-JITTER = 1e-8  # added to the kernel matrix of landmarks, which may be alike
+JITTER = 1e-8  # added to the kernel matrix of landmarks, which may coincide
 FACTORS, FURTHER = (0.5, 1.5), (0.15, 5.0)  # rates to choose from, relative to 1 / median squared distance
 PENALTIES = 10.0 ** np.arange(-5.0, 2.1, 0.5)
-SMALLER = (1.0, 10**-0.5)  # more samples need smaller penalties than those that choose
+SMALLER = (1.0, 10**-0.5)  # the full data need smaller penalties than the samples that chose
 
 
 @dataclass(frozen=True)
 class KernelHead:
-    """A decision by likeness to landmarks: ``exp(-rate * ||x - landmark||^2) @ coef + intercept``.
+    """A decision by Gaussian kernels around landmarks: ``exp(-rate * ||x - landmark||^2) @ coef + intercept``.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class KernelHead:
     coef : array of shape (n_landmarks, n_classes)
     intercept : array of shape (n_classes,)
     ridge_alpha : float
-        The penalty, relative to the mean squared column of the features that the kernel stands for.
+        The penalty, relative to the mean squared column of the kernel's feature map.
     """
 
     landmarks: Floats
@@ -50,8 +50,8 @@ class KernelHead:
         out = np.empty((inputs.shape[0], self.intercept.size))
         with one_blas_thread():
             for start in range(0, inputs.shape[0], ROWS):
-                alike = likeness(inputs[start : start + ROWS], self.landmarks, self.rate)
-                out[start : start + ROWS] = alike @ self.coef + self.intercept
+                kernel_values = rbf_kernel(inputs[start : start + ROWS], self.landmarks, self.rate)
+                out[start : start + ROWS] = kernel_values @ self.coef + self.intercept
         return out
 
     def tensors(self, start: str) -> dict[str, Array]:
@@ -61,7 +61,7 @@ class KernelHead:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Array], start: str, landmarks: Floats, n_classes: int) -> KernelHead:
-        """Return the head of which :meth:`tensors` gave the arrays."""
+        """Return the head whose arrays :meth:`tensors` returned."""
         coef, intercept, numbers = (tensors[f"{start}.{name}"] for name in ("coef", "intercept", "numbers"))
         n = landmarks.shape[0]
         if (coef.shape, intercept.shape, numbers.shape) != ((n, n_classes), (n_classes,), (2,)):
@@ -73,24 +73,24 @@ class KernelHead:
 
 
 @dataclass(frozen=True)
-class KernelRoute:
-    """The way from samples with any views to decisions, and the sharpness of the probabilities."""
+class CalibratedKernelHead:
+    """The kernel head for samples with any views, and the inverse temperature of its probabilities."""
 
     head: KernelHead
-    sharpness: float
+    inverse_temperature: float
 
     def tensors(self) -> dict[str, Array]:
         """Return all parts as arrays, for a file."""
         found = self.head.tensors("kernel") | {"kernel.landmarks": self.head.landmarks}
-        found["kernel.numbers"] = np.append(found["kernel.numbers"], self.sharpness)
+        found["kernel.numbers"] = np.append(found["kernel.numbers"], self.inverse_temperature)
         return found
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Array], n_features: int, n_classes: int) -> KernelRoute:
-        """Return the route of which :meth:`tensors` gave the arrays."""
+    def from_tensors(cls, tensors: Mapping[str, Array], n_features: int, n_classes: int) -> CalibratedKernelHead:
+        """Return the head whose arrays :meth:`tensors` returned."""
         landmarks, numbers = check_landmarks(tensors["kernel.landmarks"], n_features), tensors["kernel.numbers"]
-        if numbers.shape != (3,) or not 0 < numbers[2] <= MOST_SHARPNESS:
-            raise ValueError(f"its head with a kernel has a sharpness of {numbers[2:]}")
+        if numbers.shape != (3,) or not 0 < numbers[2] <= MOST_INVERSE_TEMPERATURE:
+            raise ValueError(f"its head with a kernel has an inverse temperature of {numbers[2:]}")
         own = {**tensors, "kernel.numbers": numbers[:2]}
         return cls(KernelHead.from_tensors(own, "kernel", landmarks, n_classes), float(numbers[2]))
 
@@ -102,24 +102,24 @@ def check_landmarks(landmarks: Array, n_features: int) -> Floats:
     return landmarks
 
 
-def likeness(left: Floats, right: Floats, rate: float) -> Floats:
-    """Return the Gaussian kernel of each row of the one and each row of the other."""
+def rbf_kernel(left: Floats, right: Floats, rate: float) -> Floats:
+    """Return the Gaussian kernel between the rows of the two arrays."""
     return np.asarray(np.exp(-rate * squared_distances(left, right)))
 
 
 def squared_distances(left: Floats, right: Floats) -> Floats:
-    """Return the squared distance of each row of the one and each row of the other."""
+    """Return the squared distances between the rows of the two arrays."""
     lengths = np.einsum("ij,ij->i", left, left)[:, None] + np.einsum("ij,ij->i", right, right)
     return np.asarray(np.maximum(lengths - 2 * left @ right.T, 0))
 
 
 def choose_landmarks(y: Numbers, most_exact: int = MOST_EXACT, most: int = MOST_LANDMARKS) -> Numbers:
-    """Return the numbers of the samples that others are compared with: all, or `most` of more than `most_exact`."""
-    return spread(y, y.size if y.size <= most_exact else most)
+    """Return the indices of the landmarks: all samples, or `most` if there are more than `most_exact`."""
+    return stratified_subset(y, y.size if y.size <= most_exact else most)
 
 
-def spread(y: Numbers, most: int) -> Numbers:
-    """Return the numbers of up to `most` samples, spread evenly over the classes, in order."""
+def stratified_subset(y: Numbers, most: int) -> Numbers:
+    """Return the indices of up to `most` samples, in order, in the proportions of the classes."""
     order = np.argsort(y, kind="stable")
     n = min(y.size, most)
     return np.sort(order[np.arange(n) * y.size // n])
@@ -133,10 +133,10 @@ def _median(distances: Floats) -> float:
 def choose_kernel(inputs: list[Floats], targets: Floats, weights: Floats, y: Numbers) -> tuple[int, float, float]:
     """Return which of several ways to scale the features is best, the factor of the rate, and the penalty.
 
-    All are chosen by the leave-one-out errors of some samples, up to `MOST_CHOOSING`; the way by usual rates, and then
-    the rate.
+    All are chosen by the leave-one-out errors of up to `MOST_CHOOSING` samples: first the scaling, at typical rates,
+    then the rate.
     """
-    chosen = spread(y, MOST_CHOOSING)
+    chosen = stratified_subset(y, MOST_CHOOSING)
     roots = np.sqrt(weights[chosen])[:, None]
     Y = (targets[chosen] - np.average(targets[chosen], axis=0, weights=weights[chosen])) * roots
     with one_blas_thread():
@@ -161,7 +161,7 @@ def _least_error(kernel: Floats, Y: Floats) -> tuple[float, float]:
     errors = []
     for penalty in PENALTIES:
         inverse = 1 / (energies + penalty)
-        errors.append(misfit(axes @ (inverse[:, None] * products) / (squares @ inverse)[:, None], Y))
+        errors.append(scale_free_error(axes @ (inverse[:, None] * products) / (squares @ inverse)[:, None], Y))
     least = int(np.argmin(errors))
     return errors[least], float(PENALTIES[least])
 
@@ -175,9 +175,9 @@ def fit_kernel_head(
     factor: float = 1.0,
     penalty: float = 1.0,
 ) -> tuple[KernelHead, Floats]:
-    """Return the head, and its decision for each sample when left out of the regression.
+    """Return the head, and its leave-one-out decision for each sample.
 
-    Landmarks are the `chosen` samples; if these are not all, this is Nystroem's method. The rate is `factor` over the
+    Landmarks are the `chosen` samples; with fewer than all, this is the Nyström method. The rate is `factor` over the
     median squared distance of landmarks. If `ridge_alpha` is None, the penalty is `penalty`, which was chosen with a
     part of the samples, or a smaller one if that gives smaller leave-one-out errors.
     """
@@ -194,7 +194,7 @@ def fit_kernel_head(
             left_out = own[order]
         else:
             root = scipy.linalg.cholesky(kernel, lower=True)
-            turned = scipy.linalg.solve_triangular(root, likeness(landmarks, inputs, rate), lower=True).T
+            turned = scipy.linalg.solve_triangular(root, rbf_kernel(landmarks, inputs, rate), lower=True).T
             head, left_out = fit_head(
                 turned, targets, weights, ridge_alpha or 0.0, penalties=penalties if ridge_alpha is None else ()
             )
@@ -206,11 +206,11 @@ def fit_kernel_head(
 def _exact(
     kernel: Floats, targets: Floats, weights: Floats, ridge_alpha: float | None, penalties: list[float]
 ) -> tuple[Floats, Floats, float, Floats]:
-    """Return coefficients, intercept, relative penalty and decisions left out, with every sample as a landmark.
+    """Return coefficients, intercept, relative penalty and leave-one-out decisions, with every sample as a landmark.
 
     With ``A = kernel + penalty / weights``, coefficients are ``A^-1 (targets - intercept)`` and sum to 0, which makes
-    the intercept free; their ratio to the diagonal of the inverse is the error of a sample left out. Where the penalty
-    is chosen, decisions are stretched as :func:`fit_head` does.
+    the intercept free; their ratio to the diagonal of the inverse is the leave-one-out error. Where the penalty is
+    chosen, decisions are rescaled as in :func:`fit_head`.
     """
     share = weights / weights.sum()
     middle, mean, roots = kernel @ share, share @ targets, np.sqrt(weights)[:, None]
@@ -223,9 +223,9 @@ def _exact(
         intercept = sums @ targets / sums.sum()
         coef = inverse @ targets - np.outer(sums, intercept)
         errors = coef / np.maximum(np.diag(inverse) - sums**2 / sums.sum(), 1e-300)[:, None]
-        error = misfit(roots * errors, centred)
+        error = scale_free_error(roots * errors, centred)
         if best is None or error < best[0]:
-            factor = stretch(roots * errors, centred) if ridge_alpha is None else 1.0
+            factor = best_rescaling(roots * errors, centred) if ridge_alpha is None else 1.0
             decided = mean + factor * (targets - errors - mean)
             best = error, factor * coef, mean + factor * (intercept - mean), penalty / unit, decided
     assert best is not None

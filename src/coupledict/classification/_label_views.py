@@ -13,7 +13,7 @@ from ..foundation.arrays import Array, Floats
 Numbers: TypeAlias = npt.NDArray[np.intp]
 
 MOST_VIEWS_FOR_ALL_SETS = 4
-START_NOISE = 0.01  # relative to the entries, so that a sample that is drawn twice gives two different atoms
+START_NOISE = 0.01  # relative to the entries, so that a sample drawn twice gives two different atoms
 
 
 def view_sets(n_views: int) -> list[tuple[int, ...]]:
@@ -61,7 +61,7 @@ def target_codes(y: Numbers, atom_classes: Numbers) -> Floats:
 
 
 def draw_by_class(y: Numbers, atom_classes: Numbers, rng: np.random.Generator) -> Numbers:
-    """Return for each atom a sample of its class; none is repeated before all others were drawn."""
+    """Return a sample of its class for each atom; none is repeated before all others are drawn."""
     drawn = np.empty(atom_classes.size, np.intp)
     for label in np.unique(atom_classes):
         places, members = np.flatnonzero(atom_classes == label), np.flatnonzero(y == label)
@@ -81,7 +81,7 @@ def fill_with_means(views: list[Array], y: Numbers | None) -> list[Array]:
 
 
 def _means(view: Array, missing: npt.NDArray[np.bool_], groups: Numbers) -> Array:
-    """Return the mean of the known entries of each feature in each group; where there are none, that of all."""
+    """Return the mean of the known entries of each feature in each group, or in all samples if a group has none."""
     plain = np.where(missing, 0, view)
     everywhere = plain.sum(axis=0) / np.maximum((~missing).sum(axis=0), 1)
     members = np.eye(int(groups.max()) + 1)[groups].T

@@ -46,7 +46,7 @@ class Labelled:
     weights : array of shape (n_samples,)
         Positive, with mean 1.
     names : dict
-        The attributes in which an estimator keeps the numbers and names of features and views; None for names that do
+        The attributes in which an estimator stores the numbers and names of features and views; None for names that do
         not exist.
     """
 
@@ -113,12 +113,12 @@ def _check_weights(sample_weight: Any, view: Array) -> Floats:
         return np.ones(view.shape[0])
     weights = np.asarray(_check_sample_weight(sample_weight, view, dtype=np.float64), np.float64)
     if np.any(weights < 0) or not weights.any():
-        raise ValueError("Expected every sample_weight to be at least 0 and one above, got none above or some below 0.")
+        raise ValueError("Expected sample_weight to have no negative and at least one positive value, got others.")
     return np.asarray(weights / weights.max())
 
 
 def check_entries(given: Any, views: list[Array], names: list[str], missing: Missing | None) -> bool:
-    """Return whether entries of the views may be missing; raise for infinity, and for NaN that is not expected."""
+    """Return whether entries of the views may be missing; raise for infinity and for unexpected NaN."""
     incomplete = may_miss(given, views, names, missing or "error")
     remedy = "" if missing is None else " If NaN stands for a missing entry, use missing='nan'."
     if incomplete and missing is None:
@@ -206,7 +206,7 @@ def _number_classes(y: Any, unlabeled: object) -> tuple[npt.NDArray[np.intp], Ma
 
 
 def check_rows_agree(X: Any, y: Any, sample_weight: Any = None) -> tuple[list[Any], list[str]]:
-    """Return the views, or the only one, and what to call them; raise if labels or weights have another index."""
+    """Return the views and their names in messages; raise if labels or weights have another index."""
     several = is_view_list(X)
     given = list(list_views(X)) if several else [X]
     names = view_labels(range(len(given)), view_names(X)) if several else ["X"]
@@ -218,14 +218,9 @@ def _all_views(X: object, labels: Sequence[str]) -> list[Array]:
     views: list[Array] = []
     for view, label in zip(check_views(X, "X", single=False), labels, strict=True):
         if view is None:
-            raise ValueError(f"Expected every view to be there in fit, got None for {label}.")
+            raise ValueError(f"Expected every view to be present in fit, got None for {label}.")
         if view.shape[0] == 0 or view.shape[1] == 0:
             raise ValueError(f"Expected {label} to have at least one sample and one feature, got shape {view.shape}.")
-        if views and view.shape[0] != views[0].shape[0]:
-            raise ValueError(
-                f"Expected the same number of samples in every view, got {views[0].shape[0]} and"
-                f" {view.shape[0]} ({label})."
-            )
         views.append(view if view.dtype in NUMBER_TYPES else view.astype(np.float64))
     if not views:
         raise ValueError("Expected at least one view in X, got an empty list.")
@@ -252,13 +247,8 @@ def check_given(
         assert view is not None
         if view.shape[1] != widths[v]:
             raise ValueError(f"Expected X[{v}] to have {widths[v]} features, as in fit, got {view.shape[1]}.")
-        if arrays and view.shape[0] != arrays[0].shape[0]:
-            raise ValueError(
-                f"Expected the same number of samples in every view, got {arrays[0].shape[0]} and"
-                f" {view.shape[0]} (X[{v}])."
-            )
         if view.shape[0] == 0:
             raise ValueError(f"Expected at least one sample in X[{v}], got none.")
         arrays.append(view)
-    check_entries([list_views(X)[v] for v in present], arrays, [f"X[{v}]" for v in present], missing)
+    check_entries([X[v] for v in present], arrays, [f"X[{v}]" for v in present], missing)
     return present, arrays

@@ -1,4 +1,4 @@
-"""Fitting the parts of a decision that need no dictionary: features, a kernel, and residuals of classes."""
+"""Fitting the parts of a decision that need no dictionary: features, kernel, and class residuals."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 
 from ..foundation.arrays import Floats
 from ._class_residuals import N_NONZERO_COEFS, order_by_class
-from ._heads import Head, fit_head, misfit
+from ._heads import Head, fit_head, scale_free_error
 from ._kernel import choose_kernel, choose_landmarks, fit_kernel_head
 from ._label_views import Numbers, indicators
 from ._labelled import Labelled
-from ._route import Landmarks, Route, stack_coded
 from ._scaling import Scaler
+from ._source_heads import Landmarks, SourceHead, stack_coded
 
 
 class LandmarkFitter:
-    """Fits these parts for sets of views of complete samples that all have labels.
+    """Fits these parts for sets of views, from complete samples with labels.
 
-    How features are scaled, the width of the kernel and its penalty are chosen once, with all views.
+    The scaling of the features, the width of the kernel and its penalty are chosen once, with all views.
 
     Parameters
     ----------
     scalers : list of Scaler
     given : Labelled
     folds : integer array of shape (n_samples,)
-        Samples of a fold, from 0 on, are compared with samples of other folds only.
+        Samples of a fold, from 0 on, are compared only with samples of other folds.
     ridge_alpha : float or "auto"
     gains : list of lists of arrays
         Ways to scale the features, each a list with an array per view.
@@ -48,8 +48,12 @@ class LandmarkFitter:
         weights: Floats,
         n_jobs: int | None,
     ) -> None:
-        self._scalers, self._given, self._folds = scalers, given, folds
-        self._ridge_alpha, self._weights, self._n_jobs = ridge_alpha, weights, n_jobs
+        self._scalers = scalers
+        self._given = given
+        self._folds = folds
+        self._ridge_alpha = ridge_alpha
+        self._weights = weights
+        self._n_jobs = n_jobs
         self._targets = indicators(given.y, given.classes.size)
         chosen = choose_landmarks(given.y)
         self._rows = chosen[order_by_class(given.y[chosen])]
@@ -69,14 +73,14 @@ class LandmarkFitter:
     def _linear_error(self, inputs: Floats) -> float:
         roots = np.sqrt(self._weights)[:, None]
         centred = self._targets - np.average(self._targets, axis=0, weights=self._weights)
-        return misfit(roots * (self._targets - self._fit_linear(inputs)[1]), roots * centred)
+        return scale_free_error(roots * (self._targets - self._fit_linear(inputs)[1]), roots * centred)
 
-    def fit(self, sources: tuple[int, ...]) -> tuple[Route, dict[str, Floats]]:
-        """Return a route with these parts, and the decisions of each about samples that it did not see."""
+    def fit(self, sources: tuple[int, ...]) -> tuple[SourceHead, dict[str, Floats]]:
+        """Return a head with these parts, and the decisions of each part about samples that it did not see."""
         given, landmarks, scalers = self._given, self.landmarks, self._scalers
         views = [given.views[v] for v in sources]
-        features, linear = self._fit_linear(landmarks.features("features", scalers, sources, views))
-        kernel, alike = fit_kernel_head(
+        features, linear_decisions = self._fit_linear(landmarks.features("features", scalers, sources, views))
+        kernel, kernel_decisions = fit_kernel_head(
             landmarks.features("kernel", scalers, sources, views),
             self._targets,
             self._weights,
@@ -90,8 +94,8 @@ class LandmarkFitter:
         left = np.empty_like(self._targets)
         for fold in np.unique(self._folds):
             rows = np.flatnonzero(self._folds == fold)
-            # Samples that are never left out are alone in their class; without themselves it would have no atom.
+            # A sample that is never left out is alone in its class, which would otherwise have no atom.
             own = atoms if fold < 0 else atoms.without(np.flatnonzero(self._folds[self._rows] == fold))
             left[rows] = own.residuals(samples[rows], self._n_jobs)
-        route = Route(1.0, [], features, kernel, atoms)
-        return route, {"features": linear, "kernel": alike, "residuals": -left}
+        source_head = SourceHead(1.0, [], features, kernel, atoms)
+        return source_head, {"features": linear_decisions, "kernel": kernel_decisions, "residuals": -left}

@@ -18,17 +18,17 @@ from ..foundation.arrays import Array, Floats
 from ..foundation.checks import check_choice
 from ..foundation.views import ViewList
 from ._file_checks import check_dictionary
-from ._kernel import KernelHead, KernelRoute
+from ._kernel import CalibratedKernelHead, KernelHead
 from ._labelled import has_views
-from ._route import Landmarks, Route, read_head, read_shares, stack_coded
 from ._scaling import Scaler
+from ._source_heads import Landmarks, SourceHead, read_head, read_shares, stack_coded
 
 Sources: TypeAlias = tuple[int, ...]
 #: How decisions are made: by a ridge regression on codes and features or on codes alone, by one with a kernel on
 #: features that are filled in where they are missing, by the label dictionary, or by several parts together.
 HeadKind: TypeAlias = Literal["blend", "codes+features", "codes", "kernel", "dictionary"]
 
-FEATURES_GAIN = 2.0  # scale of the features beside the codes, for heads; 1 to 3 make little difference
+FEATURES_GAIN = 2.0  # scale of the features relative to the codes; 1 to 3 make little difference
 FIT_PARAMETERS = ("n_nonzero_coefs", "pursuit", "max_iter")  # of the learners, as they were in the fit
 
 
@@ -45,10 +45,10 @@ class Recognizer:
     head : {"blend", "codes+features", "codes", "kernel", "dictionary"}
     dtype : float32 or float64
         Number type of the decisions.
-    routes : dict
-        The way from codes to decisions, for each set of views that has one.
-    kernel : KernelRoute or None
-        The way from features to decisions, for samples with any views; only with ``head="kernel"``.
+    source_heads : dict
+        The head of each set of source views that has one.
+    kernel : CalibratedKernelHead or None
+        The head for samples with any views; only with ``head="kernel"``.
     landmarks : Landmarks or None
         Training samples that new ones are compared with; only with ``head="blend"``.
     """
@@ -57,8 +57,8 @@ class Recognizer:
     learners: list[CoupledDictionaryLearning]
     head: HeadKind
     dtype: np.dtype[Any]
-    routes: dict[Sources, Route] = field(default_factory=dict)
-    kernel: KernelRoute | None = None
+    source_heads: dict[Sources, SourceHead] = field(default_factory=dict)
+    kernel: CalibratedKernelHead | None = None
     landmarks: Landmarks | None = None
 
     @property
@@ -79,7 +79,7 @@ class Recognizer:
 
     @property
     def _sees_features(self) -> bool:
-        """Whether heads on codes have features beside them."""
+        """Whether heads on codes also see the features."""
         return self.head in ("blend", "codes+features")
 
     def inputs(self, sources: Sources, views: list[Array], n_jobs: int | None = None) -> Iterator[Floats]:
@@ -109,13 +109,13 @@ class Recognizer:
         return [filled[v] for v in sources]
 
     def filled(self, sources: Sources, views: list[Array], n_jobs: int | None) -> list[Array]:
-        """Return all feature views of samples, with what is missing filled in by the mean of what dictionaries say."""
+        """Return all feature views of samples, with missing entries imputed by the mean over the dictionaries."""
         coded = self._coded(sources, views)
         given = dict(zip(sources, views, strict=True))
         n_samples = views[0].shape[0]
         found = [np.zeros((n_samples, scaler.width)) for scaler in self.scalers]
         for learner in self.learners:
-            imputed = _ready(learner, coded, n_jobs).impute(coded)
+            imputed = _configured(learner, coded, n_jobs).impute(coded)
             for total, part in zip(found, imputed, strict=False):  # label views have no scaler
                 total += part
         whole = []
@@ -125,63 +125,65 @@ class Recognizer:
         return whole
 
     def kernel_inputs(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
-        """Return the features of samples with any views as the head with a kernel sees them."""
+        """Return the features of samples with any views, as the kernel head sees them."""
         if len(sources) < len(self.scalers) or any(np.isnan(view).any() for view in views):
             views = self.filled(sources, views, n_jobs)
         return np.hstack([scaler.features(view) for scaler, view in zip(self.scalers, views, strict=True)])
 
     def decide(self, sources: Sources, views: list[Array], n_jobs: int | None) -> Floats:
-        """Return the decisions about samples that have these views, which have a route."""
-        route, scalers = self.routes[sources], self.scalers
+        """Return the decisions about samples that have these views, which have a head."""
+        source_head, scalers = self.source_heads[sources], self.scalers
         found = []
-        if "codes" in route.shares:
-            own = zip(route.heads, self.inputs(sources, views, n_jobs), strict=True)
-            found.append(route.factor("codes") * np.mean([head(inputs) for head, inputs in own], axis=0))
+        if "codes" in source_head.shares:
+            own = zip(source_head.code_heads, self.inputs(sources, views, n_jobs), strict=True)
+            found.append(source_head.factor("codes") * np.mean([head(inputs) for head, inputs in own], axis=0))
         if self.landmarks is not None:
             views = self._whole(sources, views, n_jobs)
-            for part, head in (("features", route.features), ("kernel", route.kernel)):
+            for part, head in (("features", source_head.features), ("kernel", source_head.kernel)):
                 if head is not None:
-                    found.append(route.factor(part) * head(self.landmarks.features(part, scalers, sources, views)))
-            if route.residuals is not None:
-                left = route.residuals.residuals(stack_coded(scalers, sources, views), n_jobs)
-                found.append(-route.factor("residuals") * left)
+                    found.append(
+                        source_head.factor(part) * head(self.landmarks.features(part, scalers, sources, views))
+                    )
+            if source_head.residuals is not None:
+                left = source_head.residuals.residuals(stack_coded(scalers, sources, views), n_jobs)
+                found.append(-source_head.factor("residuals") * left)
         return np.asarray(sum(found[1:], start=found[0]))
 
     def scores(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, Floats]:
-        """Return a decision of each class, and the sharpness of the probabilities, for each sample."""
+        """Return the decisions for each class and the inverse temperature of the probabilities, for each sample."""
         if self.kernel is not None:
             found = self.kernel.head(self.kernel_inputs(sources, views, n_jobs))
-            return found, np.full((len(found), 1), self.kernel.sharpness)
+            return found, np.full((len(found), 1), self.kernel.inverse_temperature)
         present = has_views(views)
         if present.all():
             return self._scores_of_set(sources, views, n_jobs)
         present[~present.any(axis=1)] = True  # nothing is known: zero codes and mean features
         decided: Floats | None = None
-        sharpness = np.empty((len(present), 1))
+        inverse_temperature = np.empty((len(present), 1))
         for pattern in np.unique(present, axis=0):
             rows = np.flatnonzero((present == pattern).all(axis=1))
             chosen = np.flatnonzero(pattern)
-            found, sharp = self._scores_of_set(
+            found, inverse_temperatures = self._scores_of_set(
                 tuple(sources[i] for i in chosen), [views[i][rows] for i in chosen], n_jobs
             )
             decided = np.empty((len(present), found.shape[1])) if decided is None else decided
-            decided[rows], sharpness[rows] = found, sharp
+            decided[rows], inverse_temperature[rows] = found, inverse_temperatures
         assert decided is not None
-        return decided, sharpness
+        return decided, inverse_temperature
 
     def _scores_of_set(self, sources: Sources, views: list[Array], n_jobs: int | None) -> tuple[Floats, Floats]:
-        """Return decisions about samples that all have these views, and the sharpness of their probabilities."""
-        if sources in self.routes:
-            sharp = np.full((views[0].shape[0], 1), self.routes[sources].sharpness)
-            return self.decide(sources, views, n_jobs), sharp
-        alone = [(v, view) for v, view in zip(sources, views, strict=True) if (v,) in self.routes]
+        """Return decisions about samples that all have these views, and their inverse temperatures."""
+        if sources in self.source_heads:
+            inverse_temperatures = np.full((views[0].shape[0], 1), self.source_heads[sources].inverse_temperature)
+            return self.decide(sources, views, n_jobs), inverse_temperatures
+        alone = [(v, view) for v, view in zip(sources, views, strict=True) if (v,) in self.source_heads]
         if not alone:
             raise ValueError(
-                f"Expected views that a labelled sample had, or shared with one in fit, got views {list(sources)} only."
+                f"Expected a view that labels reached in fit, possibly through others, got views {list(sources)} only."
             )
         decided = [self.decide((v,), [view], n_jobs) for v, view in alone]
-        sharpness = float(np.mean([self.routes[v,].sharpness for v, _ in alone]))
-        return np.asarray(np.mean(decided, axis=0)), np.full((len(decided[0]), 1), sharpness)
+        inverse_temperature = float(np.mean([self.source_heads[v,].inverse_temperature for v, _ in alone]))
+        return np.asarray(np.mean(decided, axis=0)), np.full((len(decided[0]), 1), inverse_temperature)
 
     # To files and back
 
@@ -197,15 +199,15 @@ class Recognizer:
                     tensors[f"components.{number}.{view}"] = array
                 elif name != "view_weights":  # those are the same for all
                     tensors[f"learner.{number}.{name}"] = array
-        routes: dict[str, JSON] = {}
-        for sources, route in self.routes.items():
+        source_heads: dict[str, JSON] = {}
+        for sources, source_head in self.source_heads.items():
             name = "-".join(map(str, sources))
-            own, routes[name] = route.tensors_and_facts(name)
+            own, source_heads[name] = source_head.tensors_and_facts(name)
             tensors |= own
         if self.kernel is not None:
             tensors |= self.kernel.tensors()
         facts: dict[str, JSON] = {
-            "routes": routes,
+            "source_heads": source_heads,
             "dtype": self.dtype.name,
             "n_views": len(self.scalers),
             "n_dictionaries": len(self.learners),
@@ -219,7 +221,7 @@ class Recognizer:
 
     @classmethod
     def from_state(cls, state: ModelState, n_classes: int, **parameters: Any) -> Recognizer:
-        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself.
+        """Return the checked contents of a file; raise one of ``CONTRADICTIONS`` if they contradict each other.
 
         `parameters` are those of the learners.
         """
@@ -228,7 +230,7 @@ class Recognizer:
         fitted_with = dict(facts["fitted_with"])
         head: Any = check_choice(fitted_with.pop("head"), "head", get_args(HeadKind))
         if set(fitted_with) != set(FIT_PARAMETERS):
-            raise ValueError("it does not tell the parameters that it was fitted with")
+            raise ValueError("it lacks the parameters that it was fitted with")
         make_estimator(CoupledDictionaryLearning, fitted_with)  # checks them
         parameters |= fitted_with
         if facts["dtype"] not in ("float32", "float64"):
@@ -240,27 +242,31 @@ class Recognizer:
             n_nonzero = check_file_count(facts["residual_coefs"], "number of atoms for residuals", least=1)
             landmarks = Landmarks.from_tensors(state.tensors, scalers, n_classes, n_nonzero)
         empty = cls(scalers, learners, head, np.dtype(facts["dtype"]), landmarks=landmarks)
-        routes = {}
-        for name, told in facts["routes"].items():
+        source_heads = {}
+        for name, described in facts["source_heads"].items():
             sources = tuple(int(v) for v in name.split("-"))
             if not set(sources) <= set(range(n_views)):
                 raise ValueError(f"it has a head for views {name}, which it does not have")
-            routes[sources] = empty._read_route(state.tensors, name, sources, told, n_classes)
-        kernel = KernelRoute.from_tensors(state.tensors, sum(empty.widths), n_classes) if head == "kernel" else None
-        return replace(empty, routes=routes, kernel=kernel)
+            source_heads[sources] = empty._read_source_head(state.tensors, name, sources, described, n_classes)
+        kernel = (
+            CalibratedKernelHead.from_tensors(state.tensors, sum(empty.widths), n_classes) if head == "kernel" else None
+        )
+        return replace(empty, source_heads=source_heads, kernel=kernel)
 
-    def _read_route(self, tensors: dict[str, Array], name: str, sources: Sources, told: Any, n_classes: int) -> Route:
-        found, alphas, start = read_shares(told), told["alphas"], f"head.{name}"
+    def _read_source_head(
+        self, tensors: dict[str, Array], name: str, sources: Sources, described: Any, n_classes: int
+    ) -> SourceHead:
+        found, alphas, start = read_shares(described), described["alphas"], f"head.{name}"
         shares = found.shares
         n_features, n_atoms = sum(self.widths[v] for v in sources), self.learners[0].components_[0].shape[0]
         n_heads = len(self.learners) if "codes" in shares else 0
         if len(alphas) != n_heads + ("features" in shares):
-            raise ValueError("it has not as many heads as dictionaries")
+            raise ValueError("its numbers of heads and dictionaries differ")
         shape = (n_atoms + n_features * self._sees_features, n_classes)
         heads = [read_head(tensors, f"{start}.{number}", shape, alphas[number]) for number in range(n_heads)]
         features, kernel, residuals = None, None, None
         if self.landmarks is None and set(shares) != {"codes"}:
-            raise ValueError("it has parts that need landmarks, and has none")
+            raise ValueError("it has parts that need landmarks, but no landmarks")
         if "features" in shares:
             features = read_head(tensors, f"{start}.features", (n_features, n_classes), alphas[-1])
         if self.landmarks is not None and "kernel" in shares:
@@ -268,27 +274,27 @@ class Recognizer:
             kernel = KernelHead.from_tensors(tensors, f"{start}.kernel", own, n_classes)
         if self.landmarks is not None and "residuals" in shares:
             residuals = self.landmarks.atoms(self.scalers, sources, n_classes)
-        return Route(1.0, heads, features, kernel, residuals).share_out(found)
+        return SourceHead(1.0, heads, features, kernel, residuals).with_shares(found)
 
 
 def _known_energies(learner: CoupledDictionaryLearning, v: int, coded: Array | None) -> Floats:
-    """Return the weighted squared norm of each atom of a view, over the entries that samples know if some do not."""
+    """Return the weighted squared norm of each atom of a view, over the known entries of each sample."""
     squares = learner.view_weights_[v] * learner.components_[v] ** 2.0
     assert coded is not None
     missing = np.isnan(coded)
     return np.asarray(~missing @ squares.T if missing.any() else np.sum(squares, axis=1))
 
 
-def _ready(learner: CoupledDictionaryLearning, coded: ViewList, n_jobs: int | None) -> CoupledDictionaryLearning:
-    """Return a shallow copy of a learner that uses `n_jobs` threads and takes the missing entries that there are."""
+def _configured(learner: CoupledDictionaryLearning, coded: ViewList, n_jobs: int | None) -> CoupledDictionaryLearning:
+    """Return a shallow copy of a learner that uses `n_jobs` threads and accepts missing entries if there are any."""
     other = with_jobs(learner, n_jobs)
     other.missing = "nan" if any(view is not None and np.isnan(view).any() for view in coded) else "error"
     return other
 
 
 def _transform(learner: CoupledDictionaryLearning, coded: ViewList, n_jobs: int | None) -> csr_array:
-    codes: Any = _ready(learner, coded, n_jobs).transform(coded)
-    return codes  # type: ignore[no-any-return]  # sparse, as the learners were told
+    codes: Any = _configured(learner, coded, n_jobs).transform(coded)
+    return codes  # type: ignore[no-any-return]  # sparse, as the learners are configured
 
 
 def _read_learners(

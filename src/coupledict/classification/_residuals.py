@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,6 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..coding.rule import GreedyPursuit
 from ..estimators.display import PicturedMixin
 from ..estimators.ensemble import fit_many
 from ..estimators.keeping import keep_fitted
@@ -23,19 +22,21 @@ from ..files.models import JSON
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice, check_count, check_counts, make_generator
+from ..foundation.checks import check_choice, make_generator
+from ..foundation.choices import GreedyPursuit
 from ..foundation.missing import masked_to_nan
+from ..foundation.parameters import COUNT, NONE, Choice, Constraints
 from ..foundation.progress import Callback, Meter
 from ..foundation.tables import name_bad_column
 from ..foundation.tensors import with_numpy
 from ..foundation.views import is_view_list
-from ._blending import MOST_SHARPNESS, fit_sharpness, surprise
+from ._blending import MOST_INVERSE_TEMPERATURE, fit_inverse_temperature, log_loss
 from ._class_residuals import ClassAtoms
 from ._file_checks import check_atom_classes, check_dictionary, check_sizes
 from ._folds import draw_folds
 from ._label_views import Numbers, indicators
 from ._labelled import ONE_VIEW, Labelled, check_entries, check_labelled
-from ._scaling import Preprocess, Scaler, check_preprocess
+from ._scaling import Preprocess, Scaler
 
 Atoms: TypeAlias = Literal["samples", "learned"]
 Coding: TypeAlias = Literal["joint", "class"]
@@ -47,9 +48,9 @@ MOST_ATOMS = 64
 WAYS: tuple[Preprocess, ...] = ("common", "standardize", "unit")
 SPARSITIES, LEARNED_SPARSITIES = (4, 1, 10, 30), (4, 10)
 N_FOLDS, LEARNED_FOLDS = 4, 2
-MOST_CHOOSING = 400  # samples that settings are chosen by
-SURPRISE_COUNTS = 0.1  # beside the share of wrong decisions, where few samples make many settings equal
-USUAL_SHARPNESS = 10.0  # where no sample can be left out
+MOST_CHOOSING = 400  # samples for choosing the settings
+LOG_LOSS_WEIGHT = 0.1  # added to the error rate, which is equal for many settings if samples are few
+DEFAULT_INVERSE_TEMPERATURE = 10.0  # if no sample can be left out
 
 
 class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -91,7 +92,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     ----------
     classes_ : array of shape (n_classes,)
     components_ : array of shape (n_atoms, n_features), or with one more column
-        Atoms, class after class, preprocessed as samples are; the constant coordinate, if there is one, comes last.
+        Atoms sorted by class, preprocessed like samples; the constant coordinate, if there is one, comes last.
     atom_classes_ : array of shape (n_atoms,)
         Number of the class of each atom.
     n_nonzero_coefs_, coding_, preprocess_ : int, str, str
@@ -109,13 +110,13 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     Notes
     -----
     **What is chosen.** Up to 400 training samples are left out, in up to four parts of a quarter of the samples, and
-    classified by the atoms of the others, with each setting that is to be chosen from. The one that is wrong most
-    seldom is taken; how likely it finds their classes counts a little, too. With samples as atoms this takes about as
-    long as classifying 10,000 samples; with ``atoms="learned"``, two parts are left out, 4 or 10 atoms are chosen from,
-    and it takes about nine times as long as learning. Parts are drawn in the same way in every fit.
+    classified by the atoms of the others, with each candidate setting. The setting with the fewest errors is taken;
+    the likelihood of the true classes counts a little, too. With samples as atoms, this takes about as long as
+    classifying 10,000 samples. With ``atoms="learned"``, two parts are left out, the candidates are 4 and 10 atoms, and
+    it takes about nine times as long as learning. Parts are drawn in the same way in every fit.
 
-    **Probabilities** are ``softmax(-s * residuals)``, with the s that suits those samples best. They have been left
-    out, so probabilities are not overconfident.
+    **Probabilities** are ``softmax(-s * residuals)``, with the s that suits those left-out samples best, so they are
+    not overconfident.
 
     **When to use something else.** Where classes are clouds rather than directions, as in most tables of numbers, a
     ridge regression or :class:`CoupledClassifier` is better.
@@ -144,7 +145,18 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     n_features_in_: int
     n_iter_: int
     _scaler: Scaler
-    _sharpness: float
+    _inverse_temperature: float
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "atoms": (Choice(Atoms),),
+        "n_components": (NONE, COUNT),
+        "n_nonzero_coefs": (Choice("auto"), COUNT),
+        "coding": (Choice("auto", Coding),),
+        "preprocess": (Choice(Preprocess), NONE),
+        "max_iter": (COUNT,),
+        "pursuit": (Choice(GreedyPursuit),),
+        **RunMixin._parameter_constraints,
+    }
 
     def __init__(
         self,
@@ -161,25 +173,17 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
-        self.atoms, self.coding, self.preprocess, self.pursuit, self.max_iter = (
-            atoms,
-            coding,
-            preprocess,
-            pursuit,
-            max_iter,
-        )
-
-    def _check_parameters(self) -> None:
-        check_choice(self.atoms, "atoms", get_args(Atoms))
-        check_choice(self.coding, "coding", ("auto", *get_args(Coding)))
-        check_counts(self, "max_iter", optional=["n_components"])
-        if self.n_nonzero_coefs != "auto":
-            check_count(self.n_nonzero_coefs, "n_nonzero_coefs")
-        check_preprocess(self.preprocess)
-        check_choice(self.pursuit, "pursuit", get_args(GreedyPursuit))
-        self._check_run()
+        self.atoms = atoms
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.coding = coding
+        self.preprocess = preprocess
+        self.max_iter = max_iter
+        self.pursuit = pursuit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: npt.ArrayLike, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Make the atoms of each class.
@@ -192,7 +196,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
             Labels, as in :class:`CoupledClassifier`.
         sample_weight : array of shape (n_samples,), optional
             How much each sample counts when settings are chosen, in probabilities, and in learned atoms; a sample of
-            weight 0 is left out. Where samples are the atoms, all that are not left out are alike.
+            weight 0 is left out. Where samples are the atoms, all remaining ones count equally.
 
         Returns
         -------
@@ -200,15 +204,15 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         """
         self._check_parameters()
         if is_view_list(X):
-            raise ValueError("Expected X to be one array, got several views. For those there is CoupledClassifier.")
+            raise ValueError("Expected X to be one array, got several views. Use CoupledClassifier for those.")
         with name_bad_column(X, "X"):
             given = check_labelled(self, X, y, missing=None, sample_weight=sample_weight)
         n_classes, n_iter = given.classes.size, 1 if self.atoms == "samples" else self.max_iter
-        with self._watched() as told:
-            (preprocess, n_nonzero, coding), sharpness = self._choose(given, told)
+        with self._watched() as callback:
+            (preprocess, n_nonzero, coding), inverse_temperature = self._choose(given, callback)
             scaler = Scaler.of(given.views[0], preprocess, given.weights)
-            meter = Meter(told, "learning", n_classes * n_iter)
-            count = None if told is None else meter.advance
+            meter = Meter(callback, "learning", n_classes * n_iter)
+            count = None if callback is None else meter.advance
             rng = make_generator(self.random_state)
             samples = scaler.coded(given.views[0])
             atoms = self._make_atoms(samples, given.y, given.weights, n_classes, n_nonzero, rng, count)
@@ -221,7 +225,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
             "preprocess_": preprocess or "none",
             "n_iter_": n_iter,
             "_scaler": scaler,
-            "_sharpness": sharpness,
+            "_inverse_temperature": inverse_temperature,
         }
         keep_fitted(self, fitted)
         return self
@@ -229,17 +233,17 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
     # What is chosen
 
     def _choices(self) -> tuple[list[tuple[Preprocess | None, int]], list[Coding]]:
-        """Return the preprocessings and numbers of atoms to choose from, the usual ones first, and the codings."""
+        """Return the candidate preprocessings and numbers of atoms, the default ones first, and the codings."""
         ways = WAYS if self.preprocess == "auto" else (self.preprocess,)
         usual = SPARSITIES if self.atoms == "samples" else LEARNED_SPARSITIES
         numbers = usual if self.n_nonzero_coefs == "auto" else (self.n_nonzero_coefs,)
         codings: list[Coding] = list(get_args(Coding)) if self.coding == "auto" else [self.coding]
         return [(way, number) for way in ways for number in numbers], codings
 
-    def _choose(self, given: Labelled, told: Callback | None) -> tuple[Setting, float]:
-        """Return the setting that suits samples left out best, and the sharpness of its probabilities."""
+    def _choose(self, given: Labelled, callback: Callback | None) -> tuple[Setting, float]:
+        """Return the setting that suits left-out samples best, and the inverse temperature of its probabilities."""
         ways, codings = self._choices()
-        meter = Meter(told, "choosing", len(ways) * len(codings))
+        meter = Meter(callback, "choosing", len(ways) * len(codings))
         folds = draw_folds(given.y, np.ones(given.y.size, bool), N_FOLDS, np.random.default_rng(0))
         chosen = self._left_out(folds)
         rows = np.concatenate(chosen)
@@ -248,19 +252,19 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         for way, number in ways:
             tried = self._residuals_left_out(given, way, number, codings, folds, chosen) if rows.size else {}
             for coding in codings:
-                found = 0.0, (way, number, coding), USUAL_SHARPNESS
+                found = 0.0, (way, number, coding), DEFAULT_INVERSE_TEMPERATURE
                 if rows.size:
                     decided = -tried[coding]
                     wrong = float(np.average(np.argmax(decided, axis=1) != given.y[rows], weights=weights))
-                    error = wrong + SURPRISE_COUNTS * surprise(decided, targets, weights)
-                    found = error, (way, number, coding), fit_sharpness(decided, targets, weights)
+                    error = wrong + LOG_LOSS_WEIGHT * log_loss(decided, targets, weights)
+                    found = error, (way, number, coding), fit_inverse_temperature(decided, targets, weights)
                 best = found if best is None or found[0] < best[0] else best
                 meter.advance()
         assert best is not None
         return best[1:]
 
     def _left_out(self, folds: Numbers) -> list[Numbers]:
-        """Return the samples of each fold that settings are chosen by; there are no more than are needed."""
+        """Return the samples of each fold that choose the settings, no more than needed."""
         chosen: list[Numbers] = []
         for fold in range(N_FOLDS if self.atoms == "samples" else LEARNED_FOLDS):
             members = np.flatnonzero(folds == fold)
@@ -277,7 +281,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         folds: Numbers,
         chosen: list[Numbers],
     ) -> dict[Coding, Floats]:
-        """Return the residuals of samples of each fold, over atoms of the others, by the way of coding."""
+        """Return the residuals of the samples of each fold over the atoms of the others, by coding."""
         samples = Scaler.of(given.views[0], preprocess, given.weights).coded(given.views[0])
         found: dict[Coding, list[Array]] = {coding: [] for coding in codings}
         for fold, rows in enumerate(chosen):
@@ -311,7 +315,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
                 if count is not None:
                     count()
             else:
-                # Codes do not depend on the size of a sample: one that is made larger counts more.
+                # Scaling a sample does not change which atoms code it: a larger sample counts more.
                 sizes = np.sqrt(weights[rows])[:, None].astype(samples.dtype)
                 blocks.append(self._learn(samples[rows] * sizes, n_nonzero, rng, count))
         numbers = np.repeat(np.arange(n_classes), [block.shape[0] for block in blocks])
@@ -337,8 +341,8 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
             init="samples",
             random_state=rng,
         )
-        told = None if count is None else lambda progress: count()
-        fitted = fit_many([learner], samples, self.n_jobs, callback=told)
+        callback = None if count is None else lambda progress: count()
+        fitted = fit_many([learner], samples, self.n_jobs, callback=callback)
         return np.asarray(fitted[0].components_)
 
     # Decisions
@@ -359,7 +363,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         return atoms.residuals(self._scaler.coded(array), self.n_jobs)
 
     def decision_function(self, X: npt.ArrayLike) -> Array:
-        """Return the negative residual norm of each class: the largest value is the best.
+        """Return the negative residual norm of each class; the largest value wins.
 
         Parameters
         ----------
@@ -376,7 +380,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         return -norms if self.classes_.size > 2 else norms[:, 0] - norms[:, 1]
 
     def predict_proba(self, X: npt.ArrayLike) -> Array:
-        """Return the probability of each class; the Notes of the estimator say how.
+        """Return the probability of each class; see the Notes of the estimator.
 
         Parameters
         ----------
@@ -387,7 +391,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         array of shape (n_samples, n_classes)
         """
         norms = self._residuals(X)
-        return np.asarray(softmax(-self._sharpness * norms.astype(np.float64), axis=1).astype(norms.dtype))
+        return np.asarray(softmax(-self._inverse_temperature * norms.astype(np.float64), axis=1).astype(norms.dtype))
 
     def predict(self, X: npt.ArrayLike) -> Array:
         """Return the class of each sample.
@@ -432,7 +436,7 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
             "n_nonzero_coefs": self.n_nonzero_coefs_,
             "coding": self.coding_,
             "preprocess": self.preprocess_,
-            "sharpness": self._sharpness,
+            "inverse_temperature": self._inverse_temperature,
         }
         names = describe_classes(self.classes_) | describe_names(vars(self))
         return ModelState.of(self, tensors, chosen=chosen, **names)
@@ -455,12 +459,13 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         return model
 
     def _read_chosen(self, chosen: dict[str, Any]) -> None:
-        """Set what was chosen from a file, checked."""
+        """Set what was chosen, read from a file and checked."""
         self.n_nonzero_coefs_ = check_file_count(chosen["n_nonzero_coefs"], "number of atoms per sample", least=1)
         coding: Any = check_choice(chosen["coding"], "coding", get_args(Coding))
         check_choice(chosen["preprocess"], "preprocess", (*get_args(Preprocess), "none"))
-        sharpness = float(chosen["sharpness"])
-        if not 0 < sharpness <= MOST_SHARPNESS:
-            raise ValueError(f"its probabilities have a sharpness of {sharpness}")
-        self.coding_, self.preprocess_ = coding, str(chosen["preprocess"])
-        self._sharpness = sharpness
+        inverse_temperature = float(chosen["inverse_temperature"])
+        if not 0 < inverse_temperature <= MOST_INVERSE_TEMPERATURE:
+            raise ValueError(f"its probabilities have an inverse temperature of {inverse_temperature}")
+        self.coding_ = coding
+        self.preprocess_ = str(chosen["preprocess"])
+        self._inverse_temperature = inverse_temperature

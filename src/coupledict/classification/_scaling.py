@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice
 
 #: Preprocessing of features before they are coded; None for no preprocessing.
 Preprocess: TypeAlias = Literal["auto", "standardize", "common", "unit"]
 
 CONSTANT = 0.5  # the constant coordinate, for samples of root mean square norm 1
-LEAST_CONSTANT = 0.1  # of a predicted sample of norm 1; the usual one is 0.45
+LEAST_CONSTANT = 0.1  # in a predicted sample of norm 1, where 0.45 is typical
 UNEQUAL = 10.0  # a standard deviation this many times the median one means features of different kinds
 
 
@@ -23,7 +22,7 @@ UNEQUAL = 10.0  # a standard deviation this many times the median one means feat
 class Scaler:
     """The preprocessing of the features of one view.
 
-    Codes depend on directions only: without the constant coordinate, a sample and its double would have the same atoms,
+    Codes depend only on directions: without the constant coordinate, a sample and its double would have the same atoms,
     and directions near the mean of standardised features would mean little. The head gets centred features, with a
     scale of their own.
 
@@ -34,12 +33,12 @@ class Scaler:
     constant : float
         The constant coordinate, if `extended`.
     extended, unit : bool
-        Whether there is a constant coordinate, and whether samples are brought to norm 1.
+        Whether there is a constant coordinate, and whether samples are scaled to norm 1.
     center, gain : arrays of shape (n_features,)
         The head sees ``(X - center) * gain``, which has a mean squared norm of 1.
     energies : array of shape (width,)
-        Mean square of each coordinate before samples are brought to norm 1, relative to the largest: tells how much of
-        the norm of a sample its missing entries have.
+        Mean square of each coordinate before samples are scaled to norm 1, relative to the largest: an estimate of how
+        much missing entries contribute to the norm of a sample.
     """
 
     shift: Floats
@@ -53,38 +52,38 @@ class Scaler:
 
     @classmethod
     def of(cls, X: Array, preprocess: str | None, weights: Floats | None = None) -> Scaler:
-        """Learn the preprocessing from samples, which may have weights; NaN is left out."""
+        """Learn the preprocessing from samples, which may have weights; NaN is ignored."""
         n_features = X.shape[1]
-        center, spread = _moments(X, weights)
-        largest = float(spread.max(initial=0.0))
+        center, deviations = _moments(X, weights)
+        largest = float(deviations.max(initial=0.0))
         # Features that are constant up to rounding do not count.
-        alive = spread > 1e-10 * np.maximum(np.abs(center), largest)
-        middle = float(np.median(spread[alive])) if alive.any() else 0.0
+        alive = deviations > 1e-10 * np.maximum(np.abs(center), largest)
+        middle = float(np.median(deviations[alive])) if alive.any() else 0.0
         standardize = preprocess == "standardize" or (preprocess == "auto" and largest > UNEQUAL * middle)
-        own = np.divide(1.0, spread, out=np.zeros(n_features), where=alive)
+        own = np.divide(1.0, deviations, out=np.zeros(n_features), where=alive)
         if standardize:
             gain = own / np.sqrt(max(1.0, float(np.count_nonzero(alive))))
         else:
-            gain = np.full(n_features, _inverse(float(np.sqrt(np.sum(spread**2)))))
+            gain = np.full(n_features, _inverse(float(np.sqrt(np.sum(deviations**2)))))
         shift, factor = np.zeros(n_features), np.ones(n_features)
         if standardize:
             shift, factor = center, gain
         elif preprocess in ("auto", "common"):
-            factor = np.full(n_features, _inverse(float(np.sqrt(np.sum(spread**2) + np.sum(center**2)))))
+            factor = np.full(n_features, _inverse(float(np.sqrt(np.sum(deviations**2) + np.sum(center**2)))))
         extended = preprocess in ("auto", "standardize", "common")
-        sizes = np.hypot(spread * factor, (center - shift) * factor)
+        sizes = np.hypot(deviations * factor, (center - shift) * factor)
         sizes = np.append(sizes, CONSTANT) if extended else sizes
         energies = (sizes / (float(sizes.max(initial=0.0)) or 1.0)) ** 2
         return cls(shift, factor, CONSTANT, extended, preprocess is not None, center, gain, energies)
 
     @property
     def n_features(self) -> int:
-        """Features of the samples as they are given."""
+        """Number of features of the samples as given."""
         return int(self.shift.size)
 
     @property
     def width(self) -> int:
-        """Features of the samples as they are coded."""
+        """Number of features of the samples as coded."""
         return self.n_features + self.extended
 
     def coded(self, X: Array) -> Array:
@@ -116,7 +115,7 @@ class Scaler:
     def filled(self, X: Array, coded: Array) -> Array:
         """Return samples with their missing entries taken from coded samples that have none.
 
-        Where a sample lacks the view, the constant coordinate tells its norm, or samples have the usual norm. A sample
+        Where a sample lacks the view, the constant coordinate gives its norm, or it gets the typical norm. A sample
         of which nothing is known, coded as zero, gets the mean.
         """
         missing = np.isnan(X)
@@ -126,7 +125,7 @@ class Scaler:
         samples = np.asarray(coded[rows], np.float64)
         norms = np.ones(rows.size)
         if self.extended:
-            # Samples are as long as this on average; predicted constants may be too small to divide by.
+            # The constant has a known average; a predicted one may be too small to divide by.
             norms = self.constant / np.maximum(samples[:, -1], LEAST_CONSTANT)
         elif self.unit:
             norms = np.full(rows.size, np.sqrt(np.sum(self.center**2) + np.max(1 / self.gain) ** 2))
@@ -149,7 +148,7 @@ class Scaler:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Array], view: int) -> Scaler:
-        """Return the scaler of which :meth:`tensors` gave the arrays."""
+        """Return the scaler whose arrays :meth:`tensors` returned."""
         kinds: dict[str, Any] = {"constant": float, "extended": bool, "unit": bool}
         arrays = {field.name: tensors[f"scaling.{view}.{field.name}"] for field in fields(cls)}
         scaler = cls(**{name: kinds.get(name, np.asarray)(array) for name, array in arrays.items()})
@@ -161,14 +160,8 @@ class Scaler:
         return scaler
 
 
-def check_preprocess(preprocess: object) -> None:
-    """Raise unless `preprocess` is one of the known names or None."""
-    if preprocess is not None:
-        check_choice(preprocess, "preprocess", get_args(Preprocess))
-
-
 def mean_energy(coded: Array) -> float:
-    """Return the mean squared norm of the samples that have a view, over what they know of it."""
+    """Return the mean squared norm of the samples that have a view, over their known entries."""
     if not np.isnan(coded).any():
         return float(np.mean(np.einsum("ij,ij->i", coded, coded)))
     known = np.nan_to_num(coded[~np.isnan(coded).all(axis=1)])
@@ -182,7 +175,7 @@ def _inverse(value: float) -> float:
 def _moments(X: Array, weights: Floats | None) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each feature; numbers too large to be squared are scaled down first.
 
-    NaN is left out; a feature without any number has mean and deviation 0.
+    NaN is ignored; a feature without any number has mean and deviation 0.
     """
     missing = np.isnan(X)
     if missing.any():

@@ -19,21 +19,21 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 
 from ..foundation.text import printable, takes_escapes
+from ..foundation.warning import InterruptedFitWarning
 
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 failed (a file, its contents, a package that is missing), 2 wrong usage, 3 an output exists"
-    " already and --force was not given, 70 a fault in coupledict, 130 stopped by Ctrl-C."
+    "Exit codes: 0 done, 1 failed (a file, its contents, a missing package), 2 wrong usage, 3 an output already exists"
+    " and --force was not given, 70 a fault in coupledict, 130 stopped by Ctrl-C."
 )
-INTERRUPTION = "The fit was interrupted"  # how the warning of a learner begins
 FAILED, MISUSED, EXISTS, FAULT, INTERRUPTED = 1, 2, 3, 70, 130
 
 #: Errors that a user can fix: bad input, missing files, missing packages, too little memory. Any other is a bug.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
-#: What the values of options are called in the help; folders are called DIR, by the options themselves.
+#: Names of option values in the help; options that take folders call them DIR themselves.
 VALUES = {Path: "FILE", int: "N", float: "NUMBER", str: "TEXT"}
-#: Parameters that errors of the library name, and the options that they are here.
+#: Parameters that errors of the library name, and the options that set them here.
 OPTIONS = {"force=True": "--force", "missing='nan'": "--missing"}
-#: What the parser raises for arguments that it does not understand. Typer exports only this subclass of it.
+#: What the parser raises for arguments that it does not understand. Typer exports only this subclass.
 PARSER_ERROR: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
@@ -48,11 +48,11 @@ app = typer.Typer(
 
 
 class MisuseError(ValueError):
-    """Arguments that do not fit each other."""
+    """Arguments that contradict each other."""
 
 
 class StoppedError(Exception):
-    """Work that Ctrl-C ended; the message tells how to go on."""
+    """Work that Ctrl-C ended; the message says how to continue."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Result:
 
 
 Command = TypeVar("Command", bound=Callable[..., Result])
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines; errors too, on stderr.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines; errors as well, on stderr.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 COMMON = {"as_json": AsJson, "debug": Debug}
 
@@ -82,9 +82,8 @@ def command(summary: str, *examples: str) -> Callable[[Command], Command]:
             noted: list[str] = []
             with warnings.catch_warnings():
                 warnings.simplefilter("always", UserWarning)
-                # An interrupted learner keeps what it has learned and warns; an interrupted command must not write
-                # output.
-                warnings.filterwarnings("error", INTERRUPTION, UserWarning)
+                # An interrupted learner keeps what it has learned and warns; an interrupted command must write nothing.
+                warnings.simplefilter("error", InterruptedFitWarning)
                 warnings.showwarning = _warning_printer(noted if as_json else None)
                 result = function(**given)
             _print(result, function.__name__.rstrip("_"), noted if as_json else None)
@@ -109,15 +108,15 @@ def command(summary: str, *examples: str) -> Callable[[Command], Command]:
 
 
 def _name_value(parameter: inspect.Parameter) -> None:
-    """Name the value of an option or argument in the help by its type, where it has no name of its own."""
-    kind, *told = get_args(parameter.annotation)
-    for one in told:
+    """Name the value of an option or argument in the help by its type, unless it has a name of its own."""
+    kind, *options = get_args(parameter.annotation)
+    for one in options:
         if one.metavar is None:
             one.metavar = next((VALUES[part] for part in get_args(kind) or (kind,) if part in VALUES), None)
 
 
 def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
-    """Return a handler of warnings, which keeps them for the JSON object, or prints each as one sentence."""
+    """Return a warning handler that keeps warnings for the JSON object, or prints each as one sentence."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         sentence = " ".join(str(message).split())
@@ -130,7 +129,7 @@ def _warning_printer(noted: list[str] | None) -> Callable[..., None]:
 
 
 def say(line: object, *, err: bool = False) -> None:
-    """Print a line. It may hold what files told, so characters that steer a terminal are written as escapes."""
+    """Print a line. It may hold text from files, so control characters are escaped."""
     typer.echo(printable(line), err=err)
 
 
@@ -146,7 +145,7 @@ def _print(result: Result, name: str, noted: list[str] | None) -> None:
 
 
 def _print_facts(facts: list[tuple[str, str]]) -> None:
-    """Print names and values: a table on a terminal, lines that can be searched elsewhere."""
+    """Print names and values: a table on a terminal, elsewhere lines that can be searched."""
     if not takes_escapes(sys.stdout):
         width = max(len(name) for name, _ in facts)
         for name, value in facts:
@@ -183,7 +182,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; an error becomes one sentence and an exit code that tells its kind."""
+    """Run the command line; an error becomes one sentence and the exit code of its kind."""
     _print_all_characters()
     try:
         code = app(prog_name="coupledict", standalone_mode=False)
@@ -192,13 +191,12 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _report(StoppedError("Stopped."))
     except Exception as error:
-        interrupted = isinstance(error, UserWarning) and str(error).startswith(INTERRUPTION)
-        code = _report(StoppedError("Stopped.") if interrupted else error)
+        code = _report(StoppedError("Stopped.") if isinstance(error, InterruptedFitWarning) else error)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _print_all_characters() -> None:
-    """Let names be printed, as escapes, that output cannot hold: on Windows a pipe has one of the old code pages."""
+    """Escape characters that the output cannot encode: on Windows, a pipe uses a legacy code page."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
@@ -206,7 +204,7 @@ def _print_all_characters() -> None:
 
 def _report(error: Exception) -> int:
     """Print an error, and return the exit code of its kind."""
-    if type(error).__name__ == "NoArgsIsHelpError":  # how newer parsers say that there were no arguments
+    if type(error).__name__ == "NoArgsIsHelpError":  # raised by newer parsers if there are no arguments
         typer.echo(str(error), err=True)
         return MISUSED
     if "--debug" in sys.argv:
@@ -237,12 +235,12 @@ def _explain(error: Exception) -> tuple[int, str]:
         return FAILED, sentence or "There is not enough memory for this."
     if isinstance(error, USER_ERRORS):
         return FAILED, sentence
-    told = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
-    return FAULT, f"This is a fault in coupledict ({told}); please report it with what --debug shows."
+    summary = f"{type(error).__name__}: {_one_line(error)}".rstrip(": ")
+    return FAULT, f"This is a fault in coupledict ({summary}); please report it with what --debug shows."
 
 
 def _for_a_shell(error: Exception) -> str:
-    """Return the sentence of an error: options where it names parameters, and words where the system has numbers."""
+    """Return the sentence of an error, with options in place of parameters and words in place of error numbers."""
     sentence = _one_line(error)
     if isinstance(error, OSError) and error.errno is not None and sentence.startswith(("[Errno", "[WinError")):
         sentence = _system_error(error)
@@ -252,16 +250,16 @@ def _for_a_shell(error: Exception) -> str:
 
 
 def _system_error(error: OSError) -> str:
-    """Return what the system said in a sentence that names the file."""
+    """Return a sentence that names the file and says what went wrong."""
     file = "" if error.filename is None else f" '{os.fsdecode(error.filename)}'"
     said = {
-        errno.ENOENT: f"Expected the file or folder{file}, found none; check its name.",
+        errno.ENOENT: f"Expected the file or folder{file}, found none; check the name.",
         errno.EISDIR: f"Expected a file, got the folder{file}.",
-        errno.ENOTDIR: f"Expected a folder on the way to{file}, got a file.",
-        errno.EACCES: f"Permission is needed for{file}, and missing; change its rights or take another file.",
-        errno.EPERM: f"Permission is needed for{file}, and missing; change its rights or take another file.",
-        errno.ENOSPC: f"There is no room left on the disk for{file or ' the output'}; nothing was written.",
-        errno.EROFS: f"Expected a place that can be written to, but the disk of{file or ' the output'} is read-only.",
+        errno.ENOTDIR: f"Expected every parent of{file} to be a folder, got a file.",
+        errno.EACCES: f"Permission to use{file} was denied; change its permissions or choose another file.",
+        errno.EPERM: f"Permission to use{file} was denied; change its permissions or choose another file.",
+        errno.ENOSPC: f"There is no space left on the disk for{file or ' the output'}; nothing was written.",
+        errno.EROFS: f"Expected a writable disk for{file or ' the output'}, got a read-only one.",
     }
     words = _one_line(error.strerror or "it failed")
     return said.get(error.errno or 0, f"The system could not use{file or ' a file'}: {words[:1].lower()}{words[1:]}.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..foundation.warning import warn
 from ._app import Result, command
 from ._options import Force, ModelOption, SaveModel, Threads, check_training, jobs
 from ._progress import progress_bar
@@ -32,19 +32,19 @@ class Kind(StrEnum):
     "coupledict widen telephone.wav -o wide.flac --train speech/ --save-model mine.safetensors",
 )
 def widen(
-    source: Annotated[Path, typer.Argument(metavar="SOUND", help="Sound file of speech, at 8 kHz or more.")],
+    source: Annotated[Path, typer.Argument(metavar="SOUND", help="Sound file with speech, sampled at 8 kHz or more.")],
     output: Annotated[
         Path,
         typer.Option("-o", "--output", help="Sound to write, at 16 kHz or the rate of the input (.wav, .flac, .ogg)."),
     ],
     band: Annotated[
         Kind | None,
-        typer.Option(help="Band of the input, up to 4 or 3.4 kHz; measured if not given.", show_default=False),
+        typer.Option(help="Band of the input, up to 4 or 3.4 kHz; measured by default.", show_default=False),
     ] = None,
     strength: Annotated[
         float | None,
         typer.Option(
-            help="How strong the high band is: 0.5 as predicted, 1 with the energy of speech; weak, 0.2, if not given.",
+            help="Strength of the high band: 0.5 as predicted, 1 with the energy of speech; by default weak, 0.2.",
             min=0.0,
             max=1.0,
             show_default=False,
@@ -53,24 +53,24 @@ def widen(
     model: ModelOption = None,
     train: Annotated[
         Path | None,
-        typer.Option(help="Folder of wide-band speech (16 kHz or more) to learn from instead.", metavar="DIR"),
+        typer.Option(help="Folder of wide-band speech (16 kHz or more) to learn a model from.", metavar="DIR"),
     ] = None,
     save_model: SaveModel = None,
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Give narrow-band speech the high band that it lost, by dictionaries of both bands.
+    """Restore the high band of narrow-band speech, by dictionaries of both bands.
 
-    What has a high band already is written with nothing added, and a warning.
+    A sound that already has a high band is written unchanged, with a warning.
     """
     from ..audio._files import check_output, check_source
 
     check_output(output, force=force)
     check_training(model, train, save_model, force=force)
     check_source(source, output)
-    with progress_bar() as told:
-        widener = _widener(model, train, save_model, told, jobs(threads), force=force)
-        widener.set_params(n_jobs=jobs(threads), callback=told)
+    with progress_bar() as callback:
+        widener = _widener(model, train, save_model, callback, jobs(threads), force=force)
+        widener.set_params(n_jobs=jobs(threads), callback=callback)
         if strength is not None:
             widener.set_params(strength=strength)
         done = widener.extend_file(source, output, band=None if band is None else band.value, force=force)
@@ -78,16 +78,15 @@ def widen(
     if save_model is not None:
         lines.append(f"Wrote {save_model}; use it with --model.")
     if done.n_clipped:
-        warnings.warn(
-            f"{done.n_clipped} samples were too loud for the file and were cut; make {source} quieter first.",
-            stacklevel=1,
+        warn(
+            f"{done.n_clipped} samples were too loud for the file and were clipped; make {source} quieter first.",
         )
     kept = {} if save_model is None else {"model": str(save_model)}
     return Result({**_facts(done), **kept}, lines)
 
 
 def _facts(done: WidenedFile) -> dict[str, Any]:
-    """Return what was done, for machines."""
+    """Return the results, for machines."""
     return {
         "output": done.target,
         "widened": done.widened,
@@ -109,7 +108,7 @@ def _widener(
     *,
     force: bool,
 ) -> Any:
-    """Return the extension that was asked for: read, learned, or the one that ships."""
+    """Return the model to use: read from a file, learned, or shipped."""
     from ..audio import BandwidthExtension
     from ..estimators.saving import save_with
 
@@ -137,9 +136,8 @@ def _training_signals(folder: Path) -> list[Any]:
     signals = [read_wide(file) for file in files]
     n_narrow = sum(measure_band(signal, RATE).kind in ("narrow", "telephone") for signal in signals)
     if n_narrow:
-        warnings.warn(
-            f"{n_narrow} of {len(files)} files in '{folder}' seem to hold nothing above 4 kHz; a model that learns from"
+        warn(
+            f"{n_narrow} of {len(files)} files in '{folder}' seem to have nothing above 4 kHz; a model learned from"
             " such files gives a weak high band. Leave them out.",
-            stacklevel=1,
         )
     return signals

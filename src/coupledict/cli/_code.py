@@ -1,4 +1,4 @@
-"""``coupledict encode`` and ``predict``: sparse codes of samples, and one view from others, a part at a time."""
+"""``coupledict encode`` and ``predict``: sparse codes of samples, and one view from others, block by block."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Given = Annotated[
     list[str],
     typer.Argument(
         metavar="VIEW",
-        help="One .npy file per view, in the order of the model, or one .npz file with all views; 'none' or '-' for a"
-        " view that is absent.",
+        help="One .npy file per view, in the order of the model, or one .npz file with all views; 'none' or '-' for an"
+        " absent view.",
         show_default=False,
     ),
 ]
@@ -29,8 +29,8 @@ Names = Annotated[
     str | None,
     typer.Option(
         "--views",
-        help="Arrays of the .npz file, as in none,blurred. If left out, those with the names of the model's views, or"
-        " all in their order where it has other names.",
+        help="Arrays of the .npz file, as in none,blurred. By default, those with the names of the model's views, or"
+        " all in their order if the names differ.",
     ),
 ]
 
@@ -50,7 +50,7 @@ def encode(
         typer.Option(
             "-o",
             "--output",
-            help="Codes to write: .npz (one file), .npy (dense), .zarr, or a name without an ending (a folder of parts,"
+            help="Codes to write: .npz (one file), .npy (dense), .zarr, or a name without a suffix (a folder of parts,"
             " for codes larger than memory).",
         ),
     ],
@@ -59,9 +59,9 @@ def encode(
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Code samples over the dictionaries of a model, from the views that are there.
+    """Code samples over the dictionaries of a model, from the views that are present.
 
-    A model that was learned with --missing takes NaN for missing entries here, too; others need --missing.
+    A model that was learned with --missing takes NaN for missing entries here, too; other models need --missing.
     """
     import numpy as np
 
@@ -69,7 +69,7 @@ def encode(
 
     if output.suffix not in (".npz", ".npy", ".zarr", ""):
         raise MisuseError(
-            f"Expected an output ending in .npz, .npy or .zarr, or a folder without ending, got '{output}'."
+            f"Expected an output ending in .npz, .npy or .zarr, or a folder without a suffix, got '{output}'."
         )
     folder = output.suffix in (".zarr", "")
     check = _check_codes_folder if folder else check_new_file
@@ -105,9 +105,9 @@ def encode(
 def predict(
     model: ModelFile,
     sources: Given,
-    view: Annotated[str, typer.Option(help="Name of the wanted view, or its number from 0.", metavar="VIEW")],
+    view: Annotated[str, typer.Option(help="Name of the view to predict, or its number, from 0.", metavar="VIEW")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Array (.npy) or, for a model of pictures, picture to write.")
+        Path, typer.Option("-o", "--output", help="Array (.npy) to write or, with a model of pictures, a picture.")
     ],
     missing: Missing = False,
     names: Names = None,
@@ -116,21 +116,21 @@ def predict(
 ) -> Result:
     """Predict one view from the others.
 
-    With a model that was learned from folders of pictures, pictures can be given instead of arrays: every patch of
-    them is predicted, and the patches are put together.
+    With a model that was learned from folders of pictures, pictures can be given instead of arrays: every patch is
+    predicted, and the overlapping patches are averaged.
     """
     learner = open_learner(model, jobs(threads), missing=missing)
     number = learner.view_number(view)
     if len(learner.components) == 1:
-        raise ValueError(f"'{model}' has one view, so there is none to predict another from.")
+        raise ValueError(f"Expected a model of two or more views, got one view in '{model}'.")
     if output.suffix.lower() != ".npy":
         if missing:
-            raise MisuseError("Expected --missing with files of arrays, got pictures, which miss nothing.")
+            raise MisuseError("Expected --missing only with array files, got pictures, which have no missing entries.")
         return _predict_picture(learner, sources, number, output, force=force)
     check_new_file(output, force=force)
     views = _open(learner, sources, names)
     if all(array is None for v, array in enumerate(views.arrays) if v != number):
-        raise MisuseError(f"Expected a view other than the wanted one ({view}), got none.")
+        raise MisuseError(f"Expected a view other than the one to predict ({view}), got none.")
     shape = (views.n_samples, learner.components[number].shape[1])
     parts = _parts(views, learner.components, "predicting")
     _write_npy(output, (learner.estimator.predict(rows, view=number) for rows in parts), shape, force=force)
@@ -148,9 +148,9 @@ def _predict_picture(learner: OpenedLearner, sources: list[str], view: int, outp
     check_output(output, force=force)
     files = [None if source in ABSENT else Path(source) for source in sources]
     if len(files) != len(learner.components):
-        raise MisuseError(f"Expected {len(learner.components)} views, 'none' for those absent, got {len(files)}.")
-    with progress_bar() as told:
-        pixels = predict_picture(learner, files, view, told)
+        raise MisuseError(f"Expected {len(learner.components)} views, 'none' for absent ones, got {len(files)}.")
+    with progress_bar() as callback:
+        pixels = predict_picture(learner, files, view, callback)
     write_image(output, Picture(pixels), force=force)
     size = {"width": int(pixels.shape[1]), "height": int(pixels.shape[0])}
     return Result(
@@ -159,25 +159,24 @@ def _predict_picture(learner: OpenedLearner, sources: list[str], view: int, outp
 
 
 def _open(learner: OpenedLearner, sources: list[str], names: str | None) -> ViewFiles:
-    """Open the views that were given, which must be those of the model."""
+    """Open the given views, which must be those of the model."""
     views = read_views(sources, names, may_miss=True, known=learner.names)
     widths = [atoms.shape[1] for atoms in learner.components]
     if len(views.arrays) != len(widths):
         raise MisuseError(
-            f"Expected {len(widths)} views for '{learner.file}', with 'none' for those that are absent, got"
-            f" {len(views.arrays)}."
+            f"Expected {len(widths)} views for '{learner.file}', with 'none' for absent ones, got {len(views.arrays)}."
         )
     for number, (array, width) in enumerate(zip(views.arrays, widths, strict=True)):
         if array is not None and array.shape[1] != width:
             raise ValueError(
-                f"Expected {width} features in {learner.describe_view(number)}, as '{learner.file}' has them, got"
+                f"Expected {width} features in {learner.describe_view(number)}, as in '{learner.file}', got"
                 f" {array.shape[1]} in '{views.names[number]}'."
             )
     return views
 
 
 def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[Any]]:
-    """Yield the views a number of rows at a time, and show how far the work has come."""
+    """Yield the views in blocks of rows, and show the progress."""
     import numpy as np
 
     from ..foundation.block_sizes import SIZES
@@ -185,21 +184,21 @@ def _parts(views: ViewFiles, components: list[Any], what: str) -> Iterator[list[
 
     row_bytes = sum(8 * atoms.shape[1] for atoms in components)
     step = max(1, SIZES.coded_bytes // row_bytes)
-    with progress_bar() as told:
-        meter = Meter(told, what, views.n_samples)
+    with progress_bar() as callback:
+        meter = Meter(callback, what, views.n_samples)
         for start in range(0, max(views.n_samples, 1), step):
             yield [None if array is None else np.array(array[start : start + step]) for array in views.arrays]
             meter.advance(min(step, views.n_samples - start))
 
 
 def _transform(learner: Any, rows: list[Any]) -> Any:
-    """Return codes, of a learner of several views or of one."""
+    """Return codes, from a learner of several views or of one."""
     several = isinstance(learner.components_, list)
     return learner.transform(rows if several else rows[0])
 
 
 def _check_codes_folder(output: Path, *, force: bool) -> Path:
-    """Refuse a path that exists, unless it holds codes and `force` allows to replace them."""
+    """Refuse an existing path, unless it holds codes and `force` allows them to be replaced."""
     from ..files.codes import open_codes
 
     if not output.exists():
@@ -208,12 +207,12 @@ def _check_codes_folder(output: Path, *, force: bool) -> Path:
         return output
     if not force:
         raise FileExistsError(f"'{output}' exists already; give another name, or --force to replace it.")
-    open_codes(output)  # raises for anything but codes: nothing else may be removed
+    open_codes(output)  # raises for anything but codes, which alone may be removed
     return output
 
 
 def _write_folder(output: Path, coded: Iterator[Any], n_components: int, dtype: Any, *, force: bool) -> int:
-    """Write codes a part at a time; codes that are replaced stay until the new ones are there."""
+    """Write codes part by part; replaced codes stay until the new ones are complete."""
     from ..files.codes import code_writer
 
     mark = secrets.token_hex(4)
@@ -243,7 +242,7 @@ def _write_npz(output: Path, coded: Iterator[Any], *, force: bool) -> int:
 
 
 def _write_npy(output: Path, parts: Iterator[Any], shape: tuple[int, int], *, force: bool) -> int:
-    """Write rows as they come to one array file; return how many numbers are not 0."""
+    """Write rows to one array file as they come; return the number of nonzeros."""
     import numpy as np
 
     from ..files.whole import new_file

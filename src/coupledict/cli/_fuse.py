@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..foundation.warning import warn
 from ._app import FAILED, USER_ERRORS, MisuseError, Result, command, say
 from ._options import Force, Quality, Threads, jobs
 from ._progress import progress_bar
@@ -22,7 +23,7 @@ from ._stacks import find_pictures, find_stacks
 if TYPE_CHECKING:
     from ..foundation.progress import Callback
     from ..images import Fusion
-    from ..images._files import About
+    from ..images._files import ImageHeader
 
 
 class Register(enum.StrEnum):
@@ -34,7 +35,7 @@ class Register(enum.StrEnum):
 
 
 class Motion(enum.StrEnum):
-    """How a picture may be moved to fit the next."""
+    """Motion models that align a picture with the next."""
 
     AFFINE = "affine"
     SHIFT = "shift"
@@ -51,12 +52,12 @@ class Format(enum.StrEnum):
 
 
 REGISTER: dict[Register, bool | Literal["auto"]] = {Register.AUTO: "auto", Register.ALWAYS: True, Register.NEVER: False}
-LEAST_GAIN = 0.002  # change of brightness that is worth a word
+LEAST_GAIN = 0.002  # change of brightness that is worth mentioning
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is asked for, for one stack or for each of a batch."""
+    """Settings for one stack or for each stack of a batch."""
 
     register: Register
     motion: Motion
@@ -81,7 +82,7 @@ def fuse(
         typer.Argument(
             metavar="PICTURE",
             help="Pictures of a scene, focused differently: files, a folder, or a pattern in quotes. Those of a folder"
-            " or a pattern are in the order of the numbers in their names.",
+            " or a pattern are sorted by the numbers in their names.",
         ),
     ],
     output: Annotated[
@@ -90,32 +91,32 @@ def fuse(
     ],
     depth: Annotated[
         Path | None,
-        typer.Option(help="Picture of depth to write: grey levels from the first picture, black, to the last, white."),
+        typer.Option(help="Depth map to write: grey levels from black, the first picture, to white, the last."),
     ] = None,
     map_: Annotated[
-        Path | None, typer.Option("--map", help="Picture of which source each pixel is from, from black to white.")
+        Path | None, typer.Option("--map", help="Map to write: the source of each pixel, from black to white.")
     ] = None,
     register: Annotated[
         Register,
         typer.Option(
-            help="Align the pictures: those that do not fit already (auto), all that can be (always), or none (never)."
+            help="Align pictures that are not aligned yet (auto), all that can be aligned (always), or none (never)."
         ),
     ] = Register.AUTO,
-    motion: Annotated[Motion, typer.Option(help="How a picture may be moved to fit the next.")] = Motion.AFFINE,
+    motion: Annotated[Motion, typer.Option(help="Motion model that aligns a picture with the next.")] = Motion.AFFINE,
     keep_size: Annotated[
-        bool, typer.Option("--keep-size", help="Keep the margins, which not all pictures cover after alignment.")
+        bool, typer.Option("--keep-size", help="Keep the margins that not all pictures cover after alignment.")
     ] = False,
     slab: Annotated[
-        int | None, typer.Option(help="Fuse groups of so many pictures, then the results; for very long stacks.", min=2)
+        int | None, typer.Option(help="Fuse groups of this size, then the results; for very long stacks.", min=2)
     ] = None,
     keep_gps: Annotated[
-        bool, typer.Option("--keep-gps", help="Keep the position in the EXIF data; it is removed otherwise.")
+        bool, typer.Option("--keep-gps", help="Keep the GPS position in the EXIF data, which is otherwise removed.")
     ] = False,
     batch: Annotated[
-        bool, typer.Option("--batch", help="Take each sub-folder of a folder as a stack; the output is a folder.")
+        bool, typer.Option("--batch", help="Treat each sub-folder of a folder as a stack; the output is a folder.")
     ] = False,
     format_: Annotated[
-        Format | None, typer.Option("--format", help="With --batch: format of the results; jpg if left out.")
+        Format | None, typer.Option("--format", help="With --batch: format of the results, by default jpg.")
     ] = None,
     quality: Quality = 95,
     threads: Threads = None,
@@ -123,28 +124,28 @@ def fuse(
 ) -> Result:
     """Fuse pictures of one scene that are focused differently into one that is sharp everywhere.
 
-    Camera, date, lens and exposure (EXIF) and the colour profile are those of the picture in the middle of the stack.
-    Read are JPEG, PNG, TIFF (8 and 16 bit) and others; HEIC and raw files need extras, which the error names.
+    The EXIF data (camera, date, lens, exposure) and the colour profile are taken from the middle picture of the stack.
+    Formats include JPEG, PNG and TIFF (8 or 16 bits); HEIC and raw files need extras, which the error names.
     """
     settings = Settings(register, motion, keep_size, slab, keep_gps, quality, threads, force)
     if register is Register.NEVER and motion is not Motion.AFFINE:
-        raise MisuseError(f"Expected --motion {motion} without --register never: nothing is moved then.")
+        raise MisuseError(f"Expected --motion {motion} without --register never, which moves nothing.")
     if batch:
         if map_ is not None or depth is not None:
-            raise MisuseError("Expected --batch without --map and --depth: each is the name of one file.")
+            raise MisuseError("Expected --batch without --map and --depth, each of which names one file.")
         return _fuse_batch(images, output, format_ or Format.JPG, settings)
     if format_ is not None:
-        raise MisuseError(f"Expected --format together with --batch; the name '{output}' tells the format.")
-    with progress_bar() as told:  # before all that takes time: already the imports take a second
+        raise MisuseError(f"Expected --format only with --batch; without it, the name '{output}' sets the format.")
+    with progress_bar() as callback:  # first, because the imports alone take a second
         outputs = _check_outputs(output, map_, depth, force=force)
-        report = _fuse_stack(find_pictures(images, outputs), output, map_, depth, settings, told)
+        report = _fuse_stack(find_pictures(images, outputs), output, map_, depth, settings, callback)
     written = [str(path) for path in outputs]
     wrote = f"Wrote {written[0]}." if len(written) == 1 else f"Wrote {', '.join(written[:-1])} and {written[-1]}."
     return Result(report, [*_describe(report), wrote])
 
 
 def _check_outputs(output: Path, map_: Path | None, depth: Path | None, *, force: bool) -> list[Path]:
-    """Return the files that will be written, after checking that they can be."""
+    """Return the files that will be written, after checking that they are writable."""
     from ..images._files import check_output
 
     outputs = [path for path in (output, map_, depth) if path is not None]
@@ -162,9 +163,9 @@ def _fuse_stack(
     map_: Path | None,
     depth: Path | None,
     settings: Settings,
-    told: Callback | None,
+    callback: Callback | None,
 ) -> dict[str, Any]:
-    """Fuse one stack, write the outputs, and return what there is to say about it."""
+    """Fuse one stack, write the outputs, and return a report."""
     from ..foundation.progress import Progress
     from ..images import MultiFocusFusion
     from ..images._files import Picture, write_image
@@ -178,11 +179,11 @@ def _fuse_stack(
         keep_size=settings.keep_size,
         slab=settings.slab,
         n_jobs=jobs(settings.threads),
-        callback=told,
+        callback=callback,
     )
     fused = fusion.fuse(files)
-    if told is not None:
-        told(Progress("writing", 1, 1))
+    if callback is not None:
+        callback(Progress("writing", 1, 1))
     if map_ is not None:
         write_image(map_, Picture(_map_levels(fused, len(files))), force=settings.force)
     if depth is not None:
@@ -193,13 +194,13 @@ def _fuse_stack(
     return _report(files, output, map_, depth, fused, reference)
 
 
-def _check_stack(files: Sequence[Path], settings: Settings) -> list[About]:
-    """Return what the headers of pictures tell, which must be of one size and kind."""
-    from ..images._files import read_about, warn_of_lost_profile
+def _check_stack(files: Sequence[Path], settings: Settings) -> list[ImageHeader]:
+    """Return the headers of the pictures, which must be of one size and kind."""
+    from ..images._files import read_header, warn_of_lost_profile
 
-    headers: list[About] = []
+    headers: list[ImageHeader] = []
     for file in files:
-        about = read_about(file, keep_gps=settings.keep_gps)
+        about = read_header(file, keep_gps=settings.keep_gps)
         first = headers[0] if headers else about
         if (about.shape, about.dtype) != (first.shape, first.dtype):
             raise ValueError(
@@ -209,11 +210,7 @@ def _check_stack(files: Sequence[Path], settings: Settings) -> list[About]:
     reference = len(files) // 2
     warn_of_lost_profile(headers[reference], files[reference])
     if len({about.profile for about in headers}) > 1:
-        warnings.warn(
-            "The pictures have different colour profiles; the result gets that of the reference.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn("The pictures have different colour profiles; the result gets that of the reference.")
     return headers
 
 
@@ -225,7 +222,7 @@ def _map_levels(fused: Fusion, n_sources: int) -> Any:
 
 
 def _depth_levels(fused: Fusion, n_sources: int, file: Path) -> Any:
-    """Return the depth as grey levels, of 16 bits if the format has them: it is smooth."""
+    """Return the depth as grey levels, with 16 bits if the format allows, because depth is smooth."""
     import numpy as np
 
     from ..images._files import EIGHT_BIT_ONLY
@@ -236,9 +233,9 @@ def _depth_levels(fused: Fusion, n_sources: int, file: Path) -> Any:
 
 
 def _report(
-    files: list[Path], output: Path, map_: Path | None, depth: Path | None, fused: Fusion, reference: About
+    files: list[Path], output: Path, map_: Path | None, depth: Path | None, fused: Fusion, reference: ImageHeader
 ) -> dict[str, Any]:
-    """Return what was done, for machines."""
+    """Return the results, for machines."""
     sources = [
         {
             "file": str(file),
@@ -266,7 +263,7 @@ def _report(
 
 
 def _describe(report: dict[str, Any]) -> list[str]:
-    """Return what was done, for people."""
+    """Return the results, for people."""
     lines = []
     for source in report["sources"]:
         line = f"{source['share']:6.1%} of the pixels are from {source['file']}"
@@ -288,14 +285,14 @@ def _describe(report: dict[str, Any]) -> list[str]:
     if (kept_width, kept_height) != (width, height):
         top, left, bottom, right = report["box"]
         lines.append(
-            f"Kept what all pictures cover, {kept_width} x {kept_height} of {width} x {height} pixels; cut are"
-            f" {left} left, {top} above, {width - right} right, {height - bottom} below."
+            f"Kept the area that all pictures cover, {kept_width} x {kept_height} of {width} x {height} pixels; cropped"
+            f" {left} left, {top} top, {width - right} right, {height - bottom} bottom."
         )
     return lines
 
 
 def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Settings) -> Result:
-    """Fuse each sub-folder of a folder; a stack that fails does not end the others."""
+    """Fuse each sub-folder of a folder; a stack that fails does not stop the others."""
     if len(images) != 1:
         raise MisuseError(
             f"Expected one folder with --batch, whose sub-folders are the stacks, got {len(images)} paths."
@@ -307,8 +304,8 @@ def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Set
     output.mkdir(exist_ok=True)
     reports = []
     for number, (stack, target) in enumerate(zip(stacks, targets, strict=True), 1):
-        with progress_bar(f"{stack.name} ({number} of {len(stacks)})") as told:
-            reports.append({"name": stack.name, **_fuse_one(stack, target, settings, told)})
+        with progress_bar(f"{stack.name} ({number} of {len(stacks)})") as callback:
+            reports.append({"name": stack.name, **_fuse_one(stack, target, settings, callback)})
     n_failed = sum("error" in report for report in reports)
     lines = [line for report in reports for line in _describe_one(report)]
     lines.append(f"Fused {len(reports) - n_failed} of {len(reports)} stacks into {output}.")
@@ -324,7 +321,7 @@ def _fuse_batch(images: list[Path], output: Path, format_: Format, settings: Set
 
 
 def _check_targets(output: Path, targets: list[Path], *, force: bool) -> None:
-    """Raise if the folder of the results can neither be used nor made, or if a result cannot be written."""
+    """Raise if the folder of the results can neither be used nor created, or if a result cannot be written."""
     from ..images._files import check_output
 
     if output.exists() and not output.is_dir():
@@ -339,12 +336,12 @@ def _check_targets(output: Path, targets: list[Path], *, force: bool) -> None:
             check_output(target, force=force)
 
 
-def _fuse_one(stack: Path, target: Path, settings: Settings, told: Callback | None) -> dict[str, Any]:
-    """Fuse one stack of a batch; an error that a user can mend becomes a part of the report, and so do warnings."""
+def _fuse_one(stack: Path, target: Path, settings: Settings, callback: Callback | None) -> dict[str, Any]:
+    """Fuse one stack of a batch; warnings and errors that a user can fix become part of the report."""
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always", UserWarning)
         try:
-            report = _fuse_stack(find_pictures([stack], [target]), target, None, None, settings, told)
+            report = _fuse_stack(find_pictures([stack], [target]), target, None, None, settings, callback)
         except USER_ERRORS as error:
             report = {"error": " ".join(str(error).split()) or "There is not enough memory for this."}
     return report | ({"warnings": [" ".join(str(one.message).split()) for one in noted]} if noted else {})

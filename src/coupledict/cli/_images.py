@@ -30,25 +30,25 @@ def upscale(
     scale: Annotated[int, typer.Option(help="How many times as wide and as high: 2, 3 or 4.", min=2, max=4)] = 2,
     model: ModelOption = None,
     train: Annotated[
-        Path | None, typer.Option(help="Folder of sharp pictures to learn from instead.", metavar="DIR")
+        Path | None, typer.Option(help="Folder of sharp pictures to learn a model from.", metavar="DIR")
     ] = None,
     save_model: SaveModel = None,
     coupled: Annotated[
         bool, typer.Option("--coupled", help="With --train: learn coupled dictionaries instead of anchored regressors.")
     ] = False,
-    best: Annotated[bool, typer.Option("--best", help="Let anchors work together: a little better, slower.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="Use three anchors a patch: slightly better, slower.")] = False,
     degradation: Annotated[
         str,
         typer.Option(
-            help="What the picture has suffered, which is mended: auto (found out from its pixels), none, noise=10 (in"
-            " grey values of 255), jpeg=75 (quality), or noise=10,jpeg=75."
+            help="Degradation of the picture, which is repaired first: auto (estimated from its pixels), none, noise=10"
+            " (in grey levels of 255), jpeg=75 (quality), or noise=10,jpeg=75."
         ),
     ] = "auto",
     quality: Quality = 95,
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Enlarge a picture by dictionaries of small and large patches; noise and JPEG compression are mended first."""
+    """Enlarge a picture by dictionaries of small and large patches, after removing noise and JPEG artefacts."""
     from ..images import SuperResolution
     from ..images._files import Picture as Pixels
     from ..images._files import check_output, check_pixels, read_image, warn_of_lost_profile, write_image
@@ -56,33 +56,33 @@ def upscale(
     check_output(output, force=force)
     check_training(model, train, save_model, force=force)
     if coupled and train is None:
-        raise MisuseError("Expected --coupled with --train: models that are learned already have their method.")
+        raise MisuseError("Expected --coupled only with --train: a learned model already has its method.")
     if coupled and best:
-        raise MisuseError("Expected --best without --coupled: it is for anchored regressors.")
-    told_so = _degradation(degradation)
+        raise MisuseError("Expected --best without --coupled: it needs anchored regressors.")
+    degradations = _degradation(degradation)
     picture = read_image(image)
     warn_of_lost_profile(picture, image)
     check_pixels(scale * picture.pixels.shape[0], scale * picture.pixels.shape[1])
-    with progress_bar() as told:
+    with progress_bar() as callback:
         enlarger = _enlarger(
-            scale, model, train, save_model, coupled=coupled, callback=told, n_jobs=jobs(threads), force=force
+            scale, model, train, save_model, coupled=coupled, callback=callback, n_jobs=jobs(threads), force=force
         )
-        enlarger.set_params(ensemble=best or enlarger.ensemble, n_jobs=jobs(threads), callback=told)
-        found = SuperResolution.find_degradation(picture.pixels) if told_so is None else told_so
+        enlarger.set_params(ensemble=best or enlarger.ensemble, n_jobs=jobs(threads), callback=callback)
+        found = SuperResolution.find_degradation(picture.pixels) if degradations is None else degradations
         enlarger.set_params(degradation=found.text())
         pixels = enlarger.upscale(picture.pixels)
     write_image(output, Pixels(pixels, picture.profile), force=force, quality=quality)
     kept = {} if save_model is None else {"model": str(save_model)}
     return Result(
         {"output": str(output), **_size(pixels), "degradation": found.text(), **kept},
-        ([f"Found {found}{' and mended it' if found else ''}."] if told_so is None else [])
+        ([f"Found {found}{' and mended it' if found else ''}."] if degradations is None else [])
         + [f"Wrote {output}: {pixels.shape[1]} x {pixels.shape[0]} pixels."]
         + ([] if save_model is None else [f"Wrote {save_model}; use it with --model."]),
     )
 
 
 def _degradation(text: str) -> Any:
-    """Return what --degradation tells, or None if the picture is to tell it."""
+    """Return the degradation that --degradation gives, or None if it is to be estimated."""
     from ..images._sr_degradation import parse
 
     try:
@@ -102,7 +102,7 @@ def _enlarger(
     n_jobs: int,
     force: bool,
 ) -> Any:
-    """Return the super-resolution that was asked for: read, learned, or the one that ships."""
+    """Return the model to use: read from a file, learned, or shipped."""
     from ..estimators.saving import save_with
     from ..images import SuperResolution
 
@@ -133,7 +133,7 @@ def fill(
     mask: Annotated[
         Path | None,
         typer.Option(
-            help="Picture of the same size, white where pixels are missing, black elsewhere. If left out, transparent"
+            help="Picture of the same size, white where pixels are missing, black elsewhere. By default, transparent"
             " pixels are missing."
         ),
     ] = None,
@@ -142,9 +142,9 @@ def fill(
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
-    """Restore missing pixels: scratches, text, pixels lost at random, by dictionaries learned from the picture itself.
+    """Restore missing pixels (scratches, text, random losses) by dictionaries learned from the picture itself.
 
-    Known pixels are not changed. Holes much larger than 8 pixels are filled smoothly: what was in them is not known.
+    Known pixels are not changed. Holes much larger than 8 pixels are filled smoothly, because their content is unknown.
     """
     import numpy as np
 
@@ -156,8 +156,8 @@ def fill(
     picture = read_image(image)
     warn_of_lost_profile(picture, image)
     missing = _transparent(picture.pixels, image) if mask is None else _read_mask(mask, picture.pixels, image)
-    with progress_bar() as told:
-        task = Inpainting(n_jobs=jobs(threads), random_state=seed, callback=told)
+    with progress_bar() as callback:
+        task = Inpainting(n_jobs=jobs(threads), random_state=seed, callback=callback)
         whole = task.fill(picture.pixels if picture.pixels.ndim == 2 else picture.pixels[..., :3], missing)
     if picture.pixels.shape[2:] == (4,):
         alpha = picture.pixels[..., 3].copy()
@@ -173,7 +173,7 @@ def fill(
 
 
 def _transparent(pixels: Any, file: Path) -> Any:
-    """Return which pixels are wholly transparent."""
+    """Return which pixels are fully transparent."""
     missing = pixels[..., 3] == 0 if pixels.shape[2:] == (4,) else None
     if missing is None or not missing.any():
         raise MisuseError(
@@ -184,7 +184,7 @@ def _transparent(pixels: Any, file: Path) -> Any:
 
 
 def _read_mask(file: Path, pixels: Any, image: Path) -> Any:
-    """Return which pixels a mask says are missing: those brighter than middle grey, which JPEG files blur."""
+    """Return the missing pixels of a mask: those brighter than mid-grey, because JPEG blurs the edges."""
     import numpy as np
 
     from ..images._files import read_image

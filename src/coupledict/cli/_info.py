@@ -1,4 +1,4 @@
-"""``coupledict info``: what this installation is made of."""
+"""``coupledict info``: the parts of this installation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULES = {"scikit-image": "skimage", "pillow": "PIL", "opencv-python-headless":
 
 @command("Version, instruction sets, threads and packages.", "coupledict info", "coupledict info --json")
 def info() -> Result:
-    """Tell the version, the instruction sets and threads in use, and which packages are there."""
+    """Show the version, the instruction sets and threads in use, and the installed packages."""
     from ..kernels.instruction_sets import build_info
 
     build = build_info()
@@ -48,18 +48,18 @@ def info() -> Result:
 
 
 def requirements() -> dict[str, list[str]]:
-    """Return the packages that each extra adds, as the package's own metadata has them; "" has those always needed."""
+    """Return the packages that each extra adds, from the package metadata; "" holds those that are always needed."""
     found: dict[str, list[str]] = {"": []}
     for requirement in metadata.requires(PACKAGE) or []:
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
-        if name != PACKAGE:  # other extras stand for themselves
+        if name != PACKAGE:  # an extra may name other extras, which are listed themselves
             found.setdefault(extra[1] if extra else "", []).append(name)
     return found
 
 
 def module_of(package: str) -> str:
-    """Return the name of the module that a package brings."""
+    """Return the name of the module that a package provides."""
     return MODULES.get(package.lower(), package.lower().replace("-", "_"))
 
 

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..foundation.choices import InitName, Normalize, Pursuit, ScheduleName, UnusedAtoms, UpdateName
+from ..foundation.warning import InterruptedFitWarning
 from ._app import MisuseError, Result, StoppedError, command
 from ._options import Force, Missing, Seed, Threads, check_new_model, jobs
 from ._progress import progress_bar
 from ._views import ViewFiles, read_views
 
 SIDE = 8
-
-
-# The learner's choices, repeated: its modules take too long to import for help and completion. A test compares them.
-Update = StrEnum("Update", ["statistics", "sequential", "ksvd", "mod"])
-Schedule = StrEnum("Schedule", ["auto", "linear", "half", "constant"])
-Pursuit = StrEnum("Pursuit", ["omp", "ols", "lasso"])
-Normalize = StrEnum("Normalize", ["views", "joint"])
-Init = StrEnum("Init", ["auto", "dct", "samples", "random"])
-Unused = StrEnum("Unused", ["keep", "late", "worst", "mean"])
 
 Sources = Annotated[
     list[Path],
@@ -66,9 +58,9 @@ def learn(
         float | None, typer.Option(help="Code a sample until its squared error is this small.", min=0)
     ] = None,
     iterations: Annotated[int, typer.Option(help="Iterations.", min=1)] = 30,
-    update: Annotated[Update | None, typer.Option(help="How atoms change; statistics if left out.")] = None,
+    update: Annotated[UpdateName | None, typer.Option(help="How atoms change; statistics if left out.")] = None,
     schedule: Annotated[
-        Schedule | None, typer.Option(help="How the number of atoms that a sample may use grows; auto if left out.")
+        ScheduleName | None, typer.Option(help="How the number of atoms that a sample may use grows; auto if left out.")
     ] = None,
     pursuit: Annotated[Pursuit | None, typer.Option(help="How samples are coded; omp if left out.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Penalty of --pursuit lasso.", min=0)] = None,
@@ -76,11 +68,11 @@ def learn(
     positive_dict: Annotated[
         bool, typer.Option("--positive-dict", help="No negative entries in the atoms of all views.")
     ] = False,
-    init: Annotated[Init | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
+    init: Annotated[InitName | None, typer.Option(help="Where learning starts; auto if left out.")] = None,
     normalize: Annotated[
         Normalize | None, typer.Option(help="Norm 1 of atoms in each view, or over all together; joint if left out.")
     ] = None,
-    unused: Annotated[Unused | None, typer.Option(help="What becomes of unused atoms; keep if left out.")] = None,
+    unused: Annotated[UnusedAtoms | None, typer.Option(help="What becomes of unused atoms; keep if left out.")] = None,
     weights: Annotated[
         str | None, typer.Option(help="Weights of the views, as in 1,0.5, or 'balanced'; all 1 if left out.")
     ] = None,
@@ -98,18 +90,19 @@ def learn(
     colour: Annotated[bool, typer.Option("--colour", help="Folders: patches of red, green and blue.")] = False,
     keep_mean: Annotated[bool, typer.Option("--keep-mean", help="Folders: leave the mean in each patch.")] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the state of learning in this file, so that it can go on.")
+        Path | None, typer.Option(help="Keep the state of learning in this file, so that it can be resumed.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the --checkpoint file.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the --checkpoint file.")] = False,
     seed: Seed = 0,
     threads: Threads = None,
     force: Force = False,
 ) -> Result:
     """Learn dictionaries of two or more views of the same samples, so that one sparse code explains all views.
 
-    Large .npy files are not read into memory but used where they lie. Arrays of more than two dimensions hold one
-    sample each along the first; the model remembers their shape. From pictures, patches are cut at the same places of
-    all views, in shades of grey from 0 to 255 unless --colour is given, and without their mean unless --keep-mean is.
+    Large .npy files are not read into memory but used in place. Arrays of more than two dimensions hold one
+    sample each along the first; the model remembers their shape. From pictures, patches are taken at the same places in
+    all views, in shades of grey from 0 to 255 unless --colour is given, and without their mean unless --keep-mean is
+    given.
 
     With --missing, NaN in an array is a missing entry, and a row of NaN a view that the sample lacks: samples teach the
     dictionaries of what they have.
@@ -133,7 +126,7 @@ def learn(
     settings = _settings(choices, paper=paper)
     folder_options = {"patch": patch, "patches": patches, "colour": colour, "keep_mean": keep_mean}
     if missing and any(source.is_dir() for source in sources):
-        raise MisuseError("Expected --missing with files of arrays, got folders of pictures, which miss nothing.")
+        raise MisuseError("Expected --missing with files of arrays, got folders of pictures, which lack nothing.")
     views = _read(sources, names, folder_options, seed)
 
     from ..estimators.coupled import CoupledDictionaryLearning
@@ -185,7 +178,7 @@ def _check_checkpoint(checkpoint: Path | None, output: Path, *, resume: bool, fo
 
 def _settings(choices: dict[str, Any], *, paper: bool) -> dict[str, Any]:
     """Return the parameters that were given; the others keep the defaults of the learner."""
-    given = {key: str(v) if isinstance(v, StrEnum) else v for key, v in choices.items() if v is not None}
+    given = {key: value for key, value in choices.items() if value is not None}
     if not paper:
         return given
     if given:
@@ -197,7 +190,7 @@ def _settings(choices: dict[str, Any], *, paper: bool) -> dict[str, Any]:
 
 
 def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed: int) -> ViewFiles:
-    """Open arrays, or cut patches out of pictures."""
+    """Open arrays, or take patches from pictures."""
     missing = [source for source in sources if not source.exists()]
     if missing:
         raise FileNotFoundError(f"Expected a file or folder of a view, found none at '{missing[0]}'.")
@@ -213,7 +206,7 @@ def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed:
         raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
     from ._pictures import read_folders
 
-    with progress_bar() as told:
+    with progress_bar() as callback:
         return read_folders(
             folders,
             side=options["patch"] or SIDE,
@@ -221,16 +214,16 @@ def _read(sources: list[Path], names: str | None, options: dict[str, Any], seed:
             colour=options["colour"],
             centre=not options["keep_mean"],
             seed=seed,
-            callback=told,
+            callback=callback,
         )
 
 
 def _fit(learner: Any, views: ViewFiles, checkpoint: Path | None, *, resume: bool) -> None:
-    with progress_bar("learning") as told:
-        learner.callback = told
+    with progress_bar("learning") as callback:
+        learner.callback = callback
         try:
             learner.fit(views.by_name(), checkpoint=checkpoint, resume=checkpoint if resume else None)
-        except (KeyboardInterrupt, UserWarning) as error:
+        except (KeyboardInterrupt, InterruptedFitWarning) as error:
             if checkpoint is None or not checkpoint.exists():
                 raise
             raise StoppedError(f"Stopped; the same command with --resume goes on from '{checkpoint}'.") from error

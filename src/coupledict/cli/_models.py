@@ -1,4 +1,4 @@
-"""Model files as commands use them: read once, with what ``coupledict learn`` noted about the samples."""
+"""Model files as commands use them: read once, with the notes of ``coupledict learn`` about the samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._app import MisuseError
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """The estimator of a model file, and what else the file tells."""
+    """The estimator of a model file, and the other contents of the file."""
 
     file: Path
     estimator: Any
@@ -19,13 +19,13 @@ class OpenedModel:
 
     @property
     def made(self) -> dict[str, Any]:
-        """What ``coupledict learn`` noted about the samples; not to be trusted."""
+        """The notes of ``coupledict learn`` about the samples; untrusted."""
         made = self.facts.get("made")
         return made if isinstance(made, dict) else {}
 
     @property
     def patch_sizes(self) -> Any:
-        """The size of the patches of each view, as noted; not checked."""
+        """The noted patch size of each view; unchecked."""
         return self.made.get("patch_size")
 
     def view_names(self, n_views: int) -> list[str] | None:
@@ -47,7 +47,7 @@ def open_model(file: Path) -> OpenedModel:
 
 @dataclass(frozen=True)
 class OpenedLearner(OpenedModel):
-    """A model file that holds dictionaries and nothing more."""
+    """A model file that holds only dictionaries."""
 
     @property
     def components(self) -> list[Any]:
@@ -57,12 +57,12 @@ class OpenedLearner(OpenedModel):
 
     @property
     def names(self) -> list[str] | None:
-        """The names of the views, where they have names that differ."""
+        """The names of the views, if they have distinct names."""
         names = self.view_names(len(self.components))
         return names if names is not None and len(set(names)) == len(names) else None
 
     def view_number(self, text: str) -> int:
-        """Return the number of the view that an option names, by its number or its name."""
+        """Return the number of the view that an option gives by number or name."""
         most, names = len(self.components) - 1, self.names
         if text.isdecimal():
             if int(text) > most:
@@ -74,16 +74,16 @@ class OpenedLearner(OpenedModel):
         raise MisuseError(f"Expected --view to be a number from 0 to {most}{known}, got {text!r}.")
 
     def describe_view(self, number: int) -> str:
-        """Return what to call a view."""
+        """Return the name of a view in messages."""
         return f"view {number}" if self.names is None else f"view {number} ({self.names[number]})"
 
 
 def open_learner(file: Path, n_jobs: int, *, missing: bool = False) -> OpenedLearner:
-    """Read a model that is to code samples, with this number of threads; `missing` lets NaN be missing entries."""
+    """Read a model that codes samples with this number of threads; with `missing`, NaN marks missing entries."""
     from ..estimators.base import DictionaryEstimator
 
     model = open_model(file)
     if not isinstance(model.estimator, DictionaryEstimator):
-        raise ValueError(f"Expected a model of dictionaries alone, got a {type(model.estimator).__name__} in '{file}'.")
+        raise ValueError(f"Expected a model of dictionaries only, got a {type(model.estimator).__name__} in '{file}'.")
     model.estimator.set_params(n_jobs=n_jobs, **({"missing": "nan"} if missing else {}))
     return OpenedLearner(file, model.estimator, model.facts)

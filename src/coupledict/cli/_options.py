@@ -12,45 +12,45 @@ from ._app import MisuseError
 MODEL_SUFFIX = ".safetensors"
 
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-Threads = Annotated[int | None, typer.Option(help="Threads; all cores if left out. Changes speed only.", min=1)]
-Seed = Annotated[int, typer.Option(help="Source of everything random; the same number, the same result.", min=0)]
+Threads = Annotated[int | None, typer.Option(help="Threads, by default all cores. Changes speed only.", min=1)]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers; the same seed gives the same result.", min=0)]
 Quality = Annotated[int, typer.Option(help="Quality of .jpg and .webp files.", min=1, max=100)]
 Picture = Annotated[Path, typer.Option("-o", "--output", help="Picture to write (.png, .jpg, .tif, .webp, .bmp).")]
-ModelOption = Annotated[Path | None, typer.Option(help="Model to use instead of the one that ships.")]
-SaveModel = Annotated[Path | None, typer.Option(help="Where to keep what --train learned.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, as 'coupledict learn' writes it.")]
-Missing = Annotated[bool, typer.Option("--missing", help="NaN in the arrays stands for a missing entry.")]
+ModelOption = Annotated[Path | None, typer.Option(help="Model to use instead of the shipped one.")]
+SaveModel = Annotated[Path | None, typer.Option(help="File to save the model that --train learned.")]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by 'coupledict learn'.")]
+Missing = Annotated[bool, typer.Option("--missing", help="Treat NaN in the arrays as a missing entry.")]
 PatchSize = Annotated[
     str | None,
     typer.Option(
         "--patch",
         metavar="SIZE",
-        help="Size of the atoms: 8, 8x8 or 8x8x3 for patches, 'curve' for signals. What the model tells, or squares"
-        " where they fit, if left out.",
+        help="Size of the atoms: 8, 8x8 or 8x8x3 for patches, 'curve' for signals. By default, the size noted in the"
+        " model, or squares if they fit.",
     ),
 ]
 
 
 def check_new_file(path: Path, *, force: bool) -> Path:
     """Return the path of a file to write; raise, before the work begins, if it cannot be written."""
-    from ..files.whole import check_output  # NumPy comes with it, for which --help need not wait
+    from ..files.whole import check_output  # imports NumPy, for which --help must not wait
 
     return check_output(path, force=force)
 
 
 def check_new_model(path: Path, *, force: bool) -> Path:
-    """Return the path of a model to write; raise if it has the ending of something else, or cannot be written."""
+    """Return the path of a model to write; raise if it has another suffix or cannot be written."""
     if path.suffix not in ("", MODEL_SUFFIX):
         raise MisuseError(f"Expected the name of a model to end in {MODEL_SUFFIX}, got '{path}'.")
     return check_new_file(path, force=force)
 
 
 def check_training(model: Path | None, train: Path | None, save_model: Path | None, *, force: bool) -> None:
-    """Refuse options about models that do not fit each other."""
+    """Refuse contradictory options about models."""
     if model is not None and train is not None:
-        raise MisuseError("Expected --model or --train, got both; a model is learned already.")
+        raise MisuseError("Expected --model or --train, got both; a model needs no training.")
     if save_model is not None and train is None:
-        raise MisuseError("Expected --save-model together with --train; there is nothing else to keep.")
+        raise MisuseError("Expected --save-model only with --train; without it, there is nothing to save.")
     if save_model is not None:
         check_new_model(save_model, force=force)
 

@@ -13,7 +13,7 @@ from ._views import ViewFiles
 if TYPE_CHECKING:
     from ..foundation.progress import Callback
 
-RANGE = 255.0  # pictures of any depth are brought to the range of 8 bits, so that a tolerance means the same for all
+RANGE = 255.0  # pictures of any bit depth get the range of 8 bits, so that a tolerance means the same for all
 SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp")
 
 
@@ -27,7 +27,7 @@ def read_folders(
     seed: int,
     callback: Callback | None,
 ) -> ViewFiles:
-    """Cut patches out of the pictures of folders, one folder per view, paired by file name without its ending."""
+    """Extract patches from the pictures of folders, one folder per view, paired by file name without suffix."""
     import numpy as np
 
     from ..foundation.progress import Meter
@@ -47,7 +47,7 @@ def read_folders(
         planes = [read_plane(files[name], colour=colour) for files in named]
         _check_pair(planes, [files[name] for files in named], side)
         for view, plane in zip(rows, planes, strict=True):
-            view.append(_cut(plane, side, share, seed + number, centre=centre))
+            view.append(_draw_patches(plane, side, share, seed + number, centre=centre))
         meter.advance()
     channels = (3,) if colour else ()
     shape = (side, side, *channels)
@@ -76,17 +76,17 @@ def _unpaired(folders: Sequence[Path], named: list[dict[str, Path]], common: set
         alone = [file.name for name, file in files.items() if name not in common]
         if alone:
             more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-            notes.append(f"Without a partner, so left out, in {folder}: {', '.join(alone[:5])}{more}.")
+            notes.append(f"Left out pictures of {folder} without a partner: {', '.join(alone[:5])}{more}.")
     return notes
 
 
 def _shares(total: int, count: int) -> list[int]:
-    """Return how many patches each picture gives."""
+    """Return the number of patches from each picture."""
     return [max(1, (total * (i + 1)) // count - (total * i) // count) for i in range(count)]
 
 
 def read_plane(file: Path, *, colour: bool) -> Any:
-    """Read a picture as float32 from 0 to 255: its brightness, or red, green and blue."""
+    """Read a picture as float32 from 0 to 255: its luma, or red, green and blue."""
     import numpy as np
 
     from ..images._files import read_image
@@ -115,8 +115,8 @@ def _check_pair(planes: list[Any], files: list[Path], side: int) -> None:
             )
 
 
-def _cut(plane: Any, side: int, n_patches: int, seed: int, *, centre: bool) -> Any:
-    """Draw patches as rows; the same seed draws the same positions."""
+def _draw_patches(plane: Any, side: int, n_patches: int, seed: int, *, centre: bool) -> Any:
+    """Draw random patches as rows; the same seed draws the same positions."""
     from ..images import extract_patches
 
     room = (plane.shape[0] - side + 1) * (plane.shape[1] - side + 1)
@@ -126,7 +126,7 @@ def _cut(plane: Any, side: int, n_patches: int, seed: int, *, centre: bool) -> A
 
 
 def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: int, callback: Callback | None) -> Any:
-    """Predict a picture from others: the mean, where patches overlap, of what every patch predicts."""
+    """Predict a picture from others, averaging the predictions of overlapping patches."""
     import numpy as np
 
     from ..foundation.block_sizes import SIZES
@@ -138,7 +138,7 @@ def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: 
     given = [None if v == view or f is None else read_plane(f, colour=len(shape) == 3) for v, f in enumerate(files)]
     there = [(plane, file) for plane, file in zip(given, files, strict=True) if plane is not None and file is not None]
     if not there:
-        raise MisuseError(f"Expected a picture of another view than the wanted one ({view}), got none.")
+        raise MisuseError(f"Expected a picture of a view other than the one to predict ({view}), got none.")
     _check_pair([plane for plane, _ in there], [file for _, file in there], max(shape[:2]))
     first = there[0][0]
     assembly = Assembly(first.shape, shape, dtype=np.float32)
@@ -155,21 +155,21 @@ def predict_picture(learner: OpenedLearner, files: Sequence[Path | None], view: 
 
 
 def _patch_size(learner: OpenedLearner, n_views: int) -> tuple[int, ...]:
-    """Return the size of the patches that a model was learned from, the same in all views."""
+    """Return the size of the patches that a model was learned from; it is the same in all views."""
     sizes = learner.patch_sizes
     if isinstance(sizes, list) and len(sizes) == n_views and learner.made.get("range") == RANGE:
         first = sizes[0]
         if all(size == first for size in sizes) and isinstance(first, list) and len(first) in (2, 3):
             return tuple(int(side) for side in first)
-    raise ValueError("Expected a model that 'coupledict learn' made from folders of pictures, got another one.")
+    raise ValueError("Expected a model that 'coupledict learn' learned from folders of pictures, got another one.")
 
 
 def _predict_patches(learner: Any, planes: list[Any], shape: tuple[int, ...], view: int, *, centred: bool) -> Any:
-    """Predict all patches of one view from those of others; their mean is that of the first view that is given."""
+    """Predict all patches of one view from those of others; their means are those of the first given view."""
     from ..images import extract_patches
 
-    cut = [None if plane is None else extract_patches(plane, shape[:2]) for plane in planes]
-    rows = [None if patches is None else patches.reshape(len(patches), -1) for patches in cut]
+    patches_of_planes = [None if plane is None else extract_patches(plane, shape[:2]) for plane in planes]
+    rows = [None if patches is None else patches.reshape(len(patches), -1) for patches in patches_of_planes]
     if not centred:
         return learner.predict(rows, view=view)
     means = [None if r is None else r.mean(axis=1, keepdims=True) for r in rows]

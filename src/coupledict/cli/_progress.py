@@ -1,4 +1,4 @@
-"""What a long command shows while it runs: a bar with the time left on a terminal, at most a few lines elsewhere."""
+"""The progress of a long command: a bar with the time left on a terminal, a few lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..foundation.text import printable, takes_escapes
 if TYPE_CHECKING:
     from ..foundation.progress import Callback, Progress
 
-FIRST_LINE = 10.0  # seconds until the first line: shorter work needs none
-SHORTEST_SILENCE, LONGEST_SILENCE = 3.0, 60.0  # seconds before which no line comes, and after which one does
-STEPS = 10  # lines of a stage, unless it takes so long that there is silence between them
+FIRST_LINE = 10.0  # seconds until the first line; shorter work needs none
+SHORTEST_SILENCE, LONGEST_SILENCE = 3.0, 60.0  # least and most seconds between two lines
+STEPS = 10  # lines of a stage, unless a line is due because of LONGEST_SILENCE
 
 
 @contextmanager
 def progress_bar(label: str = "") -> Iterator[Callback | None]:
-    """Give a callback that shows progress on standard error: a bar, or a line now and then, so that logs show life.
+    """Yield a callback that shows progress on standard error: a bar, or an occasional line for logs.
 
     With --json there are no lines, because machines read standard error, too.
     """
@@ -39,7 +39,7 @@ def progress_bar(label: str = "") -> Iterator[Callback | None]:
 
 
 class Lines:
-    """A callback that prints a line once work has lasted a while, and after each further tenth of it.
+    """A callback that prints a line once work has lasted a while, and after each further tenth of a stage.
 
     Parameters
     ----------
@@ -54,22 +54,27 @@ class Lines:
     def __init__(
         self, label: str = "", tell: Callable[[str], object] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._label, self._clock = label, clock
+        self._label = label
+        self._clock = clock
         self._tell = tell or (lambda line: typer.echo(line, err=True))
-        self._began = self._stage_began = self._heard = self._last = clock()
-        self._stage, self._step = "", 0
+        self._began = self._stage_began = self._last_report = self._last = clock()
+        self._stage = ""
+        self._step = 0
 
     def __call__(self, progress: Progress) -> None:
         """Print a line if it is time for one."""
         now = self._clock()
-        if progress.stage != self._stage:  # it has begun when the one before was last heard of
-            self._stage, self._step, self._stage_began = progress.stage, 0, self._heard
-        self._heard = now
+        if progress.stage != self._stage:  # it began at the last report of the previous stage
+            self._stage = progress.stage
+            self._step = 0
+            self._stage_began = self._last_report
+        self._last_report = now
         step = int(STEPS * progress.share)
         silent = now - self._last
         if now - self._began < FIRST_LINE or silent < (SHORTEST_SILENCE if step > self._step else LONGEST_SILENCE):
             return
-        self._step, self._last = step, now
+        self._step = step
+        self._last = now
         line = f"{progress.stage}: " + self._describe(progress, now)
         self._tell(f"{self._label}: {line}" if self._label else line)
 
@@ -82,7 +87,7 @@ class Lines:
 
 
 def _duration(seconds: float) -> str:
-    """Return a length of time as people say it."""
+    """Return a duration in the unit that suits it."""
     whole = round(seconds)
     if whole < 120:
         return f"{whole} s"

@@ -17,7 +17,7 @@ from ._progress import progress_bar
 Folder = Annotated[Path, typer.Option("-o", "--output", help="Folder for the report and its figures.", metavar="DIR")]
 ForceFolder = Annotated[
     bool,
-    typer.Option("--force", help="Write to a folder with other files in it, or over a run that was not a quick one."),
+    typer.Option("--force", help="Write to a folder that holds other files, or replace a run that was not quick."),
 ]
 
 
@@ -30,24 +30,24 @@ def reproduce(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the Lytro multi-focus pairs (lytro-01-A.jpg and so on), or one with such a folder 'lytro'."
-            " Photographs that ship with scikit-image, and a synthetic blur, if left out.",
+            help="Folder of the Lytro multi-focus pairs (lytro-01-A.jpg and so on), or its parent if it is named"
+            " 'lytro'. By default, photographs that ship with scikit-image, with a synthetic blur.",
             envvar="COUPLEDICT_DATA",
             metavar="DIR",
         ),
     ] = None,
     output: Folder = Path("output/reproduction"),
-    quick: Annotated[bool, typer.Option("--quick", help="Few patches and one run of each method, in seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Few patches, one run of each method; takes seconds.")] = False,
     seed: Seed = 0,
     threads: Threads = None,
     force: ForceFolder = False,
 ) -> Result:
-    """Run both experiments of the paper and write a report that can be held beside it."""
+    """Run both experiments of the paper and write a report to compare with it."""
     replace = may_replace(output, force=force)
     from ..experiments.machine import usable_cores
     from ..experiments.reproduction import reproduce as run
 
-    with progress_bar() as told:
+    with progress_bar() as callback:
         results = run(
             output,
             data=data,
@@ -55,7 +55,7 @@ def reproduce(
             seed=seed,
             threads=threads or usable_cores(),
             command=command_line(),
-            callback=told,
+            callback=callback,
             replace=replace,
         )
     lines = [
@@ -77,13 +77,13 @@ def demo(
     from ..experiments.demonstration import demonstrate
     from ..experiments.machine import usable_cores
 
-    with progress_bar() as told:
+    with progress_bar() as callback:
         lines, results = demonstrate(
-            output, threads=threads or usable_cores(), command=command_line(), callback=told, replace=replace
+            output, threads=threads or usable_cores(), command=command_line(), callback=callback, replace=replace
         )
     lines += [
-        "report.html: the paper's two experiments in short, with an atom explorer; results.json has its figures.",
-        f"All of it is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,",
+        "report.html: short runs of the paper's two experiments, with an atom explorer; results.json has the numbers.",
+        f"Everything is in {output}. Next: open {output / 'report.html'} in a browser, try the ten lines of README.md,",
         "or run the experiments in full: coupledict reproduce",
     ]
     pictures = [str(output / picture) for picture in ("prediction.png", "fusion.png")]
@@ -92,9 +92,9 @@ def demo(
 
 
 def may_replace(folder: Path, *, force: bool) -> bool:
-    """Return whether files in a folder may be replaced, by `force` or because they are of a quick run.
+    """Return whether files in a folder may be replaced, because of `force` or because they are from a quick run.
 
-    A folder with files that a run would mix with is refused.
+    A folder with other files is refused.
     """
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"Expected a folder for the results, got the file '{folder}'.")
@@ -102,7 +102,7 @@ def may_replace(folder: Path, *, force: bool) -> bool:
         return True
     if folder.exists() and any(not file.name.startswith(".") for file in folder.iterdir()):
         raise FileExistsError(
-            f"'{folder}' has other files in it; give another folder, or --force to replace those of the same names."
+            f"'{folder}' holds other files; give another folder, or --force to replace those of the same names."
         )
     return False
 
@@ -142,7 +142,7 @@ def _outcome(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def summary(results: dict[str, Any]) -> list[str]:
-    """Return the claims of a run in lines."""
+    """Return the claims of a run as lines."""
     marks = {True: "holds", False: "does not hold"}
     lines = list(results["data"])
     for title, claims in _claims(results):

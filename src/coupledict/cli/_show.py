@@ -1,4 +1,4 @@
-"""``coupledict show``: what a model file holds, as a table, as a picture of its atoms, or as a page to explore them."""
+"""``coupledict show``: the contents of a model file, as a table, a picture of its atoms, or a page to explore them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_CURVES = 400  # atoms that are drawn as curves in one picture
 
 
 @command(
-    "What a model holds: summary, picture of its atoms, page to explore them.",
+    "The contents of a model: summary, picture of its atoms, page to explore them.",
     "coupledict show model.safetensors",
     "coupledict show model.safetensors --atoms atoms.png",
     "coupledict show model.safetensors --html atoms.html --patch 8x8",
@@ -27,14 +27,14 @@ def show(
     atoms: Annotated[
         Path | None, typer.Option("--atoms", help=f"Picture of the atoms to write ({', '.join(PICTURES)}).")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Page to write, on which to explore the atoms.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Page to write for exploring the atoms.")] = None,
     patch: PatchSize = None,
     number: Annotated[
-        int, typer.Option("--dictionary", help="Which set of dictionaries, of a model that has several.", min=0)
+        int, typer.Option("--dictionary", help="Number of the set of dictionaries, for a model with several.", min=0)
     ] = 0,
     force: Force = False,
 ) -> Result:
-    """Show what a model file holds; nothing in the file is executed."""
+    """Show the contents of a model file; nothing in the file is executed."""
     from ..report._models import model_atoms
 
     if atoms is not None and atoms.suffix.lower() not in PICTURES:
@@ -61,7 +61,7 @@ def show(
 def _names_and_shapes(
     found: Any, model: OpenedModel, asked: tuple[int, ...] | None
 ) -> tuple[list[str], list[tuple[int, ...]]]:
-    """Return the name of each view and the shape of its atoms: what was asked for, what is noted, or what fits."""
+    """Return the name of each view and the shape of its atoms: as requested, as noted in the model, or as fits."""
     from ..report._model_page import shapes_of_views
 
     n_views = len(found.dictionaries)
@@ -74,12 +74,12 @@ def _names_and_shapes(
         return names, found.patch_size
     try:
         return names, shapes_of_views(_known(model.patch_sizes), found.dictionaries)
-    except ValueError:  # the note may be wrong, or have more dimensions than can be drawn
+    except ValueError:  # the note may be wrong, or have too many dimensions to draw
         return names, shapes_of_views(None, found.dictionaries)
 
 
 def _known(noted: Any) -> list[tuple[int, ...] | None] | None:
-    """Return the sizes that a model file notes, or None; the file is not to be trusted."""
+    """Return the sizes noted in a model file, or None; the file is untrusted."""
     if not isinstance(noted, list):
         return None
     return [tuple(size) if isinstance(size, list) and size else None for size in noted]
@@ -147,7 +147,7 @@ def _settled(estimator: Any) -> dict[str, Any]:
 
 
 def _add_history(estimator: Any, data: dict[str, Any], facts: list[tuple[str, str]]) -> None:
-    """Add what is known about the fit of a learner."""
+    """Add the facts about the fit of a learner."""
     history = getattr(estimator, "history_", None)
     if not history or not {"seconds", "rms", "mean_nonzeros", "n_samples"} <= set(history[-1]):
         return
@@ -185,7 +185,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
     except ImportError as error:
         raise ImportError(
             'Expected matplotlib to be installed, for pictures of atoms: pip install "coupledict[plot]".'
-            " An explorer (--html) needs nothing more."
+            " The explorer (--html) does not need it."
         ) from error
     mpl.use("agg")
     from matplotlib import pyplot as plt
@@ -199,7 +199,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
             plot_atoms(view, patch_size=shape, ax=axis, title=name)
         else:
             _draw_curves(axis, view, name)
-    figure.supxlabel(f"atoms of {describe_norms(dictionaries)}, each drawn on a scale of its own")
+    figure.supxlabel(f"atoms of {describe_norms(dictionaries)}, each drawn on its own scale")
     drawn = io.BytesIO()
     figure.savefig(drawn, format=file.suffix[1:].lower(), dpi=150)
     plt.close(figure)
@@ -207,7 +207,7 @@ def _draw(file: Path, dictionaries: list[Any], names: list[str], shapes: list[tu
 
 
 def _draw_curves(axis: Any, view: Any, name: str) -> None:
-    """Draw atoms as small curves on a grid, each on a scale of its own."""
+    """Draw atoms as small curves on a grid, each on its own scale."""
     import numpy as np
 
     from ..foundation.drawing import full_scale

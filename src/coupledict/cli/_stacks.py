@@ -1,31 +1,31 @@
-"""The pictures of a focus stack: files, folders and patterns, in the order of numbers in their names."""
+"""The pictures of a focus stack: files, folders and patterns, sorted by the numbers in their names."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ..foundation.warning import warn
 from ._app import MisuseError
 
-#: Endings of files that look like pictures, and that are not read.
+#: Suffixes of files that look like pictures but are not read.
 UNREADABLE = (".avif", ".eps", ".exr", ".gif", ".hdr", ".jxl", ".pdf", ".psb", ".psd", ".svg", ".xcf")
 MOST_NAMED = 3  # files that a warning names
 
 
 def natural_key(path: Path) -> tuple[Any, ...]:
-    """Return what files are sorted by: letters of any case alike, numbers by their value, then the plain name."""
+    """Return the sort key of files: text regardless of case, numbers by value, then the plain name."""
     parts = [_split(part) for part in (*path.parent.parts, path.stem, path.suffix)]
     return (parts[:-2], parts[-2], parts[-1], str(path))
 
 
 def _split(name: str) -> list[str | int]:
-    # Text and numbers take turns, beginning with text: two names never compare text with a number.
+    # Text and numbers alternate, beginning with text, so that text is never compared with a number.
     pieces = re.split(r"(\d+)", unicodedata.normalize("NFC", name).casefold())
     return [int(piece) if number % 2 else piece for number, piece in enumerate(pieces)]
 
@@ -47,7 +47,7 @@ def find_pictures(given: Sequence[Path], outputs: Iterable[Path] = ()) -> list[P
         is_pattern = glob_characters(path) and not path.exists()
         if not path.is_dir() and not is_pattern:
             if _true_name(path) in written:
-                raise MisuseError(f"Expected an output that is none of the sources, got '{path}' as both.")
+                raise MisuseError(f"Expected an output that is not a source, got '{path}' as both.")
             named.append(path)
             continue
         found += _as_given(named)
@@ -57,17 +57,17 @@ def find_pictures(given: Sequence[Path], outputs: Iterable[Path] = ()) -> list[P
 
 
 def _true_name(path: Path) -> str:
-    """Return what two names of one file have in common; on Windows, case makes no difference."""
+    """Return a key that is equal for two names of one file; on Windows, case does not matter."""
     return os.path.normcase(os.path.realpath(path))
 
 
 def glob_characters(path: Path) -> bool:
-    """Tell whether a path that does not exist is a pattern."""
+    """Return whether a path that does not exist is a pattern."""
     return any(character in str(path) for character in "*?[")
 
 
 def _as_given(files: list[Path]) -> list[Path]:
-    """Return files in the order they were named in, unless a shell has sorted them: then by numbers in their names."""
+    """Return files in the given order or, if a shell has sorted them, by the numbers in their names."""
     if files in (sorted(files, key=str), sorted(files, key=lambda path: str(path).casefold())):
         return sorted(files, key=natural_key)
     return files
@@ -77,7 +77,7 @@ def folder_pictures(folder: Path, written: set[str]) -> list[Path]:
     """Return the pictures in a folder; other files, hidden ones and sub-folders are left out."""
     pictures = _sift(folder.iterdir(), f"'{folder}'", written)
     if not pictures:
-        hint = " There are sub-folders: --batch takes each as a stack." if any(_sub_folders(folder)) else ""
+        hint = " It has sub-folders: --batch treats each as a stack." if any(_sub_folders(folder)) else ""
         raise FileNotFoundError(f"Expected pictures in the folder '{folder}', found none.{hint}")
     seen: dict[str, Path] = {}
     for file in pictures:
@@ -91,17 +91,17 @@ def folder_pictures(folder: Path, written: set[str]) -> list[Path]:
 
 
 def pattern_pictures(pattern: Path, written: set[str]) -> list[Path]:
-    """Return the pictures whose names fit a pattern."""
+    """Return the pictures whose names match a pattern."""
     pictures = _sift(map(Path, glob(str(pattern), recursive=True)), f"'{pattern}'", written)
     if not pictures:
         raise FileNotFoundError(
-            f"Expected pictures with names like '{pattern}', found none; mind that letters are upper or lower case."
+            f"Expected pictures with names like '{pattern}', found none; the pattern is case-sensitive."
         )
     return pictures
 
 
 def _sift(files: Iterable[Path], where: str, written: set[str]) -> list[Path]:
-    """Return the pictures among files in natural order; say which of the others look like pictures."""
+    """Return the pictures among files in natural order; warn of others that look like pictures."""
     from ..images._files import SUFFIXES
 
     pictures, odd = [], []
@@ -115,18 +115,18 @@ def _sift(files: Iterable[Path], where: str, written: set[str]) -> list[Path]:
             odd.append(file.name)
     if odd:
         names = ", ".join(odd[:MOST_NAMED]) + (f" and {len(odd) - MOST_NAMED} more" if len(odd) > MOST_NAMED else "")
-        warnings.warn(f"Left out of {where} what cannot be read as a picture: {names}.", UserWarning, stacklevel=2)
+        warn(f"Left out files of {where} that cannot be read as pictures: {names}.")
     return pictures
 
 
 def _once(files: list[Path]) -> list[Path]:
-    """Return files without repetitions, which are said."""
+    """Return files without repetitions; warn of those."""
     seen: dict[str, Path] = {}
     for file in files:
         first = seen.setdefault(_true_name(file), file)
         if first is not file:
             also = f" as '{first}'" if first != file else ""
-            warnings.warn(f"Took '{file}' only once: it was given already{also}.", UserWarning, stacklevel=2)
+            warn(f"Used '{file}' only once: it was already given{also}.")
     return list(seen.values())
 
 
@@ -143,7 +143,7 @@ def find_stacks(root: Path, output: Path) -> list[Path]:
         if any(file.suffix.lower() in SUFFIXES and not file.name.startswith(".") for file in folder.iterdir()):
             stacks.append(folder)
         else:
-            warnings.warn(f"Left out '{folder}': there are no pictures in it.", UserWarning, stacklevel=2)
+            warn(f"Left out '{folder}': it has no pictures.")
     if not stacks:
         raise FileNotFoundError(f"Expected a sub-folder with pictures for each stack in '{root}', found none.")
     return stacks

@@ -1,4 +1,4 @@
-"""``coupledict stain``: histological pictures in the look of another, and pictures of their stains."""
+"""``coupledict stain``: stain normalization of histological pictures, and pictures of their stains."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ STAINS = ("hematoxylin", "eosin")
 )
 def stain(
     image: Annotated[
-        Path, typer.Argument(metavar="PICTURE", help="Picture of tissue that is stained with hematoxylin and eosin.")
+        Path, typer.Argument(metavar="PICTURE", help="Picture of tissue stained with hematoxylin and eosin.")
     ],
     output: Picture,
-    target: Annotated[Path | None, typer.Option(help="Picture whose look it is to get.")] = None,
-    model: Annotated[Path | None, typer.Option(help="Look that --save-model kept, instead of --target.")] = None,
-    save_model: Annotated[Path | None, typer.Option(help="Where to keep the look of --target.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Picture whose look to apply.")] = None,
+    model: Annotated[Path | None, typer.Option(help="Look saved by --save-model, instead of --target.")] = None,
+    save_model: Annotated[Path | None, typer.Option(help="File to save the look of --target.")] = None,
     densities: Annotated[
         Path | None,
         typer.Option(
             metavar="PREFIX",
-            help="Write two grey pictures as well, PREFIX-hematoxylin.png and PREFIX-eosin.png: how much of each stain"
-            " is where, black for none, white for the 99th percentile and more.",
+            help="Also write two grey pictures, PREFIX-hematoxylin.png and PREFIX-eosin.png, of the density of each"
+            " stain, from black for none to white for the 99th percentile and above.",
         ),
     ] = None,
     quality: Quality = 95,
@@ -45,7 +45,7 @@ def stain(
 ) -> Result:
     """Give a picture of stained tissue the look of another: its stain colours, and how strong they are.
 
-    Stains are learned from both pictures, hematoxylin first. What is where does not change.
+    Stains are learned from both pictures, hematoxylin first. The structures of the tissue do not change.
     """
     from ..estimators.saving import save_with
     from ..images import StainSeparator
@@ -53,9 +53,9 @@ def stain(
     from ..images._files import check_output, read_image, warn_of_lost_profile, write_image
 
     if (target is None) == (model is None):
-        raise MisuseError("Expected --target, a picture, or --model, a look that was kept; exactly one of the two.")
+        raise MisuseError("Expected exactly one of --target, a picture, and --model, a saved look.")
     if save_model is not None and target is None:
-        raise MisuseError("Expected --save-model together with --target; there is nothing else to keep.")
+        raise MisuseError("Expected --save-model only with --target; without it, there is nothing to save.")
     maps = [] if densities is None else [densities.with_name(f"{densities.name}-{name}.png") for name in STAINS]
     for file in (output, *maps):
         check_output(file, force=force)
@@ -65,25 +65,27 @@ def stain(
         raise MisuseError(f"Expected different files for the picture and its densities, got '{output}' for both.")
     picture = read_image(image)
     warn_of_lost_profile(picture, image)
-    with progress_bar() as told:
-        settings: dict[str, Any] = {"n_jobs": jobs(threads), "callback": told}
-        look = _read_look(model, settings) if target is None else _fit(StainSeparator(**settings), target)
-        own = _learn(StainSeparator(**look.get_params() | settings), picture.pixels, image)
-        normal = look.normalize(picture.pixels, source=own)
-        found = own.transform(picture.pixels) if maps else None
+    with progress_bar() as callback:
+        settings: dict[str, Any] = {"n_jobs": jobs(threads), "callback": callback}
+        target_stains = _read_stains(model, settings) if target is None else _fit(StainSeparator(**settings), target)
+        source_stains = _learn(StainSeparator(**target_stains.get_params() | settings), picture.pixels, image)
+        normal = target_stains.normalize(picture.pixels, source=source_stains)
+        found = source_stains.transform(picture.pixels) if maps else None
     if save_model is not None:
-        save_with(look.set_params(callback=None, n_jobs=None), save_model, replace=force)
+        save_with(target_stains.set_params(callback=None, n_jobs=None), save_model, replace=force)
     for number, file in enumerate(maps):
-        write_image(file, Pixels(_grey(found, own.max_density_, number)), force=force)
+        write_image(file, Pixels(_grey(found, source_stains.max_density_, number)), force=force)
     write_image(output, Pixels(normal, picture.profile), force=force, quality=quality)
     kept = {} if save_model is None else {"model": str(save_model)}
     size = {"width": int(normal.shape[1]), "height": int(normal.shape[0])}
-    lines = [f"{title}: {_describe(stains)}" for title, stains in (("Source", own), ("Target", look))]
+    lines = [
+        f"{title}: {_describe(stains)}" for title, stains in (("Source", source_stains), ("Target", target_stains))
+    ]
     lines.append(f"Wrote {', '.join(str(file) for file in (output, *maps))}.")
     lines += [] if save_model is None else [f"Wrote {save_model}; use it with --model."]
-    told_of = {"source": _facts(own), "target": _facts(look)}
+    stain_facts = {"source": _facts(source_stains), "target": _facts(target_stains)}
     return Result(
-        {"output": str(output), **size, "densities": [str(file) for file in maps], **told_of, **kept},
+        {"output": str(output), **size, "densities": [str(file) for file in maps], **stain_facts, **kept},
         lines,
     )
 
@@ -103,13 +105,13 @@ def _learn(separator: StainSeparator, pixels: Any, file: Path) -> StainSeparator
         raise ValueError(f"'{file}': {sentence}{advice and advice + '.'}") from error
 
 
-def _read_look(file: Path | None, settings: dict[str, Any]) -> StainSeparator:
+def _read_stains(file: Path | None, settings: dict[str, Any]) -> StainSeparator:
     from ..images import StainSeparator
 
-    look: StainSeparator = StainSeparator.load(file or "").set_params(**settings)
-    if look.n_stains != len(STAINS):
-        raise ValueError(f"Expected a model of {len(STAINS)} stains in '{file}', got {look.n_stains}.")
-    return look
+    target_stains: StainSeparator = StainSeparator.load(file or "").set_params(**settings)
+    if target_stains.n_stains != len(STAINS):
+        raise ValueError(f"Expected a model of {len(STAINS)} stains in '{file}', got {target_stains.n_stains}.")
+    return target_stains
 
 
 def _grey(found: Any, most: Any, number: int) -> Any:

@@ -1,4 +1,4 @@
-"""Views as given on the command line: arrays in .npy and .npz files, some of which may be absent."""
+"""Views on the command line: arrays in .npy and .npz files, some of which may be absent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ABSENT = ("-", "none")  # placeholders for an absent view
 
 @dataclass
 class ViewFiles:
-    """Views as files hold them: arrays of shape (n_samples, n_features), on disk until they are read.
+    """Views in files: arrays of shape (n_samples, n_features), left on disk until they are read.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class ViewFiles:
     names : list of str
         Stems of file names, names of folders or names of arrays in a file.
     shapes : list of tuples or None
-        Shape of the samples of each view in its file, if they had more than one dimension.
+        Shape of the samples of each view in its file, if they have more than one dimension.
     made : dict
         Facts about them that a model should keep.
     notes : list of str
@@ -38,11 +38,11 @@ class ViewFiles:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples, the same in all views that are there."""
+        """Number of samples, the same in all present views."""
         return next(int(array.shape[0]) for array in self.arrays if array is not None)
 
     def by_name(self) -> dict[str, Any] | list[Any]:
-        """Return the views as a learner takes them: by name, or in a list where two have the same name."""
+        """Return the views as a learner takes them: by name, or in a list if two names are equal."""
         named = dict(zip(self.names, self.arrays, strict=True))
         return named if len(named) == len(self.arrays) else self.arrays
 
@@ -55,9 +55,9 @@ def read_views(
     Parameters
     ----------
     names : str or None
-        Arrays of the .npz file to take, with commas between them; all, in the order of the file, if left out.
+        Arrays of the .npz file to take, separated by commas; by default all, in the order of the file.
     may_miss : bool
-        Whether "-" or "none" may stand for a view that is absent.
+        Whether "-" or "none" may stand for an absent view.
     known : list of str, optional
         Names of the views of a model. Where `names` is left out and the .npz file has no other arrays, its arrays are
         taken by these names, and those that it does not have are absent.
@@ -66,7 +66,7 @@ def read_views(
     if packed and len(files) > 1:
         raise MisuseError(f"Expected one .npz file with all views, or one .npy file per view, got {len(files)} files.")
     if names is not None and not packed:
-        raise MisuseError("Expected --views together with one .npz file, whose arrays it names.")
+        raise MisuseError("Expected --views only with one .npz file, whose arrays it names.")
     if packed:
         given = _read_npz(Path(packed[0]), names, known, may_miss=may_miss)
     else:
@@ -75,9 +75,11 @@ def read_views(
             absent = may_miss and file in ABSENT
             given[f"{number}:{Path(file).stem}"] = None if absent else _read_npy(Path(file))
     if all(array is None for array in given.values()):
-        raise MisuseError("Expected at least one view that is there, got none.")
+        raise MisuseError("Expected at least one view that is present, got none.")
     titles = [name.partition(":")[2] if not packed else name for name in given]
-    _check_samples(list(given.values()), titles)
+    from ..foundation.views import check_same_samples  # NumPy and scikit-learn, for which --help need not wait
+
+    check_same_samples(list(given.values()), [f"'{title}'" for title in titles])
     shapes = [None if array is None or array.ndim == 2 else tuple(array.shape[1:]) for array in given.values()]
     flat = [array if array is None or array.ndim == 2 else array.reshape(len(array), -1) for array in given.values()]
     return ViewFiles(flat, titles, shapes)
@@ -107,20 +109,20 @@ def _read_npz(file: Path, names: str | None, known: Sequence[str] | None, *, may
         with np.load(file, allow_pickle=False) as archive:
             absent: Sequence[str] = ABSENT if may_miss else ()
             if names is not None:
-                wanted = [name.strip() for name in names.split(",")]
+                requested = [name.strip() for name in names.split(",")]
             elif known is not None and set(archive.files) <= set(known):
-                wanted, absent = list(known), known
+                requested, absent = list(known), known
             else:
-                wanted = archive.files
-            unknown = [name for name in wanted if name not in archive.files and name not in absent]
+                requested = archive.files
+            unknown = [name for name in requested if name not in archive.files and name not in absent]
             if unknown:
                 raise MisuseError(
                     f"Expected --views to name arrays of '{file}' ({', '.join(archive.files)}), got {unknown[0]!r}."
                 )
-            if len(set(wanted) - set(absent)) < len([name for name in wanted if name not in absent]):
+            if len(set(requested) - set(absent)) < len([name for name in requested if name not in absent]):
                 raise MisuseError(f"Expected --views to name each array once, got {names!r}.")
             found = {}
-            for number, name in enumerate(wanted):
+            for number, name in enumerate(requested):
                 gone = name in absent and name not in archive.files
                 key = f"{name} {number}" if gone else name
                 found[key] = None if gone else archive[name]
@@ -136,25 +138,15 @@ def _read_npz(file: Path, names: str | None, known: Sequence[str] | None, *, may
 
 
 def unreadable(file: Path, what: str, error: Exception) -> ValueError:
-    """Return the error for a file that NumPy cannot read, without its advice to unpickle what may be anything."""
+    """Return the error for a file that NumPy cannot read, without NumPy's advice to unpickle untrusted data."""
     objects = any(words in str(error) for words in ("Object arrays", "Python objects"))
-    got = "objects of Python, which are not read" if objects else "another kind of file or a damaged one"
+    got = "Python objects, which are not read" if objects else "another kind of file or a damaged one"
     return ValueError(f"Expected '{file}' to hold {what}, got {got}.")
 
 
 def _check_array(array: Any, name: str) -> Any:
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"'{name}' holds {array.dtype}, not real numbers.")
+        raise ValueError(f"Expected '{name}' to hold real numbers, got {array.dtype}.")
     if array.ndim < 2:
-        raise ValueError(f"'{name}' is of shape {array.shape}; expected one row per sample.")
+        raise ValueError(f"Expected '{name}' to have one row per sample, got shape {array.shape}.")
     return array
-
-
-def _check_samples(arrays: list[Any], names: list[str]) -> None:
-    there = [(name, len(array)) for name, array in zip(names, arrays, strict=True) if array is not None]
-    for name, count in there[1:]:
-        if count != there[0][1]:
-            raise ValueError(
-                "Expected the same number of samples in every view, got"
-                f" {there[0][1]:,} in '{there[0][0]}' and {count:,} in '{name}'."
-            )

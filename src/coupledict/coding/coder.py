@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 
 from ..foundation.arrays import Array, Floats
+from ..foundation.warning import warn
 from ..kernels import _native
+from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
-from .filling import Filler
 from .results import ChunkCodes, Coded
 
 TYPICAL_NONZERO = 8  # a first guess where tol or alpha, not a limit, decides the number of nonzeros
@@ -41,22 +42,38 @@ class Scratch:
     energy: Floats
     status: npt.NDArray[np.uint8]
 
+    @classmethod
+    def new(cls, n: int) -> Scratch:
+        """Return scratch memory for coding n samples in this thread."""
+        return cls(_native.Workspace(), CancelToken(), np.empty(n), np.empty(n, np.uint8))
 
-class Preparation(ABC):
-    """What happens to the samples of a chunk before they are coded."""
-
-    @abstractmethod
-    def __call__(self, views: list[Array], workspace: _native.Workspace, cancel: CancelToken) -> list[Array]:
-        """Return the views of a chunk as they are to be coded; the given arrays do not change."""
+    def for_rows(self, n: int) -> Scratch:
+        """Return scratch memory for coding n other samples meanwhile, with outputs of its own."""
+        return Scratch(self.workspace, self.cancel, np.empty(n), np.empty(n, np.uint8))
 
 
-class TargetFiller(Protocol):
-    """Fills in what is missing in views that are explained but not coded."""
+class Filler:
+    """Fills in the missing entries of views, which are NaN.
 
-    def fill(
-        self, views: list[Array], targets: list[Array], workspace: _native.Workspace, cancel: CancelToken
-    ) -> list[Array]:
-        """Return the targets of a chunk as new arrays without missing entries; `views` are those that are coded."""
+    Parameters
+    ----------
+    dictionaries : list of arrays (n_components, n_features_v)
+        One for each view; codes are multiplied by them.
+    dtype : float32 or float64
+        Number type of views and codes.
+    """
+
+    def __init__(self, dictionaries: Sequence[Array], dtype: np.dtype[Any]) -> None:
+        self._atoms = [np.ascontiguousarray(atoms, dtype) for atoms in dictionaries]
+
+    def fill(self, views: Sequence[Array], codes: ChunkCodes) -> list[Array]:
+        """Return the views of coded samples, all in one group, as new arrays without missing entries."""
+        filled = []
+        for view, atoms in zip(views, self._atoms, strict=True):
+            out = np.empty(view.shape, view.dtype)
+            _native.fill_missing(view, codes.counts, codes.indices, codes.values[0], atoms, out, active_level())
+            filled.append(out)
+        return filled
 
 
 class Coder(ABC):
@@ -84,10 +101,8 @@ class Coder(ABC):
         Fills in missing entries; None if samples have none.
     target_filler : Filler or None
         The same for views that are explained but not coded.
-    teacher : TargetFiller or None
-        Fills in what is missing in such views in another way than by the codes themselves.
-    preparation : Preparation or None
-        What happens to samples before they are coded.
+    filled_by : Coder or None
+        Fills in missing entries before the samples are coded, as complete ones.
     """
 
     n_atoms: int
@@ -101,17 +116,17 @@ class Coder(ABC):
     whole_blocks: bool = False
     filler: Filler | None = None
     target_filler: Filler | None = None
-    teacher: TargetFiller | None = None
-    preparation: Preparation | None = None
+    filled_by: Coder | None = None
 
-    @property
-    def takes_missing(self) -> bool:
-        """Whether samples may have missing entries."""
-        return self.filler is not None or self.preparation is not None
+    def prepare(self, views: list[Array], scratch: Scratch) -> list[Array]:
+        """Return the views of a chunk as they are to be coded; the given arrays do not change."""
+        return views if self.filled_by is None else self.filled_by.fill(views, scratch)
 
-    def prepare(self, views: list[Array], workspace: _native.Workspace, cancel: CancelToken) -> list[Array]:
-        """Return the views of a chunk as they are to be coded."""
-        return views if self.preparation is None else self.preparation(views, workspace, cancel)
+    def fill(self, views: list[Array], scratch: Scratch) -> list[Array]:
+        """Return the views of a chunk as new arrays, with what their codes say for missing entries."""
+        if self.filler is None:
+            raise ValueError("Expected a coder for samples with missing entries.")
+        return self.filler.fill(views, self.encode_rows(views, scratch.for_rows(len(views[0]))))
 
     @abstractmethod
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
@@ -177,7 +192,7 @@ class Shortfall:
         self.positive |= other.positive
         return self
 
-    def warn(self, tol: float | None, *, stacklevel: int = 3) -> None:
+    def warn(self, tol: float | None) -> None:
         """Warn once of each kind, if there are any."""
         if self.unreached:
             why = (
@@ -185,15 +200,10 @@ class Shortfall:
                 if self.positive
                 else "is, up to rounding, orthogonal to every atom"
             )
-            warnings.warn(
+            warn(
                 f"{self.unreached} of {self.n_samples} samples did not reach tol={tol}: what is left of them {why}."
                 " Use a larger tol or a dictionary that spans the samples.",
                 ConvergenceWarning,
-                stacklevel=stacklevel,
             )
         if self.unknown:
-            warnings.warn(
-                f"{self.unknown} of {self.n_samples} samples have no known entry; their codes are 0.",
-                UserWarning,
-                stacklevel=stacklevel,
-            )
+            warn(f"{self.unknown} of {self.n_samples} samples have no known entry; their codes are 0.")

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..foundation.arrays import Array, Floats, common_dtype
-from ..foundation.checks import check_choice, check_weights
+from ..foundation.checks import check_weights
+from ..foundation.choices import Pursuit
 from ..foundation.mapped import rows_in_memory
-from ..foundation.missing import Missing, may_miss
+from ..foundation.missing import MISSING, Missing, may_miss
+from ..foundation.parameters import check_parameters, check_value
+from ..foundation.tables import check_same_rows
 from ..foundation.tensors import as_numpy
 from ..foundation.views import ViewList, ViewsLike, check_views, is_view_list, list_views, view_labels, view_names
-from ..parallel.jobs import count_jobs
+from ..parallel.jobs import Threads, count_jobs
+from .coders import make_coder
 from .gap import duality_gaps
-from .making import make_coder
 from .passes import encode
 from .recipe import Recipe
-from .rule import CodingRule, Pursuit
+from .rule import CODING_CONSTRAINTS, CodingRule
 from .samples import Samples
 
 
 def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:
     """Return the dictionaries as a list, and whether a single array was given."""
-    single = not is_view_list(value, name)
-    dictionaries = check_views(value, name, single=single)
+    listed = list_views(value, name=name)
+    single = not is_view_list(listed, name)
+    dictionaries = check_views(listed, name, single=single, names=view_names(value), paired=False)
     given = [d for d in dictionaries if d is not None]
     if not given:
         raise ValueError(f"Expected {name} to hold at least one array, got {value!r}.")
@@ -44,6 +48,8 @@ def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewLis
             )
         if not np.isfinite(d).all():
             raise ValueError(f"Expected {label} to be finite, got NaN or infinity.")
+    if not single:
+        check_same_rows(listed, view_labels(range(len(listed)), view_names(value), name))
     return dictionaries, single
 
 
@@ -59,7 +65,7 @@ def match_views(
 ) -> tuple[list[int], list[Array], bool]:
     """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
 
-    `names` are those of the views, for errors.
+    Several views are a list, as `list_views` returns it; `names` are those of the views, for errors.
 
     The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
     mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`. Sparse
@@ -85,14 +91,9 @@ def match_views(
             raise ValueError(
                 f"Expected {label} to have {d.shape[1]} features, as its dictionary has, got {view.shape[1]}."
             )
-        if arrays and view.shape[0] != arrays[0].shape[0]:
-            raise ValueError(
-                f"Expected the same number of samples in every view, got {arrays[0].shape[0]} and"
-                f" {view.shape[0]} ({label})."
-            )
         arrays.append(view)
         labels.append(label)
-    given: Any = [X] if single else list_views(X)
+    given: Any = [X] if single else X
     return present, arrays, may_miss([given[v] for v in present], arrays, labels, missing)
 
 
@@ -218,9 +219,17 @@ def sparse_encode(
     >>> sparse_encode([[1.0, np.nan, 2.0]], [[1.0, 1.0, 2.0], [0.0, 1.0, 0.0]], missing="nan").toarray()
     array([[1., 0.]])
     """
+    parameters = {
+        "n_nonzero_coefs": n_nonzero_coefs,
+        "tol": tol,
+        "pursuit": pursuit,
+        "alpha": alpha,
+        "positive_code": positive_code,
+    }
+    check_parameters(CODING_CONSTRAINTS, parameters)
     rule = CodingRule.checked(n_nonzero_coefs, tol, pursuit, alpha=alpha, positive_code=positive_code)
     given = _open(X, dictionary, view_weights, missing)
-    threads = count_jobs(n_jobs)
+    threads = Threads(count_jobs(n_jobs))
     samples = given.samples
     recipe = Recipe(given.dictionaries, given.weights, samples.dtype, rule, len(samples), samples.missing)
     coder = make_coder(recipe, threads)
@@ -266,6 +275,8 @@ def lasso_gaps(
     >>> lasso_gaps(X, atoms, 0 * codes, alpha=0.5).round(2)
     array([3.47])
     """
+    check_value(alpha, "alpha", *CODING_CONSTRAINTS["alpha"])
+    check_value(positive_code, "positive_code", *CODING_CONSTRAINTS["positive_code"])
     rule = CodingRule.checked(None, None, "lasso", alpha=alpha, positive_code=positive_code)
     given = _open(X, dictionary, view_weights, missing)
     shape = len(given.samples), given.dictionaries[0].shape[0]
@@ -287,7 +298,7 @@ class _Given:
 
 def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Missing) -> _Given:
     """Check samples and dictionaries as users give them."""
-    check_choice(missing, "missing", get_args(Missing))
+    check_value(missing, "missing", MISSING)
     dictionaries, single = check_dictionaries(dictionary)
     named = view_names(dictionary)
     given = list_views(X, named)

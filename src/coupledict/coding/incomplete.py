@@ -16,8 +16,7 @@ import numpy.typing as npt
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..kernels import _native
-from .coder import Coder, Scratch
-from .filling import Filler
+from .coder import Coder, Filler, Scratch
 from .kernel import KernelCoder, gram_pays
 from .recipe import Recipe
 from .results import ChunkCodes, Coded
@@ -32,11 +31,17 @@ class IncompleteCoder(Coder):
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        self._masked = masked = KernelCoder(recipe, 1, masked=True)
-        self.n_atoms, self.dtype, self.groups, self.tol = masked.n_atoms, masked.dtype, masked.groups, masked.tol
+        masked = KernelCoder(recipe, 1, masked=True)
+        self._masked = masked
+        self.n_atoms = masked.n_atoms
+        self.dtype = masked.dtype
+        self.groups = masked.groups
+        self.tol = masked.tol
         self.positive = masked.positive
-        self.n_nonzero, self.typical_nonzero = masked.n_nonzero, masked.typical_nonzero
-        self.multiply_adds, self.whole_blocks = masked.multiply_adds, masked.whole_blocks
+        self.n_nonzero = masked.n_nonzero
+        self.typical_nonzero = masked.typical_nonzero
+        self.multiply_adds = masked.multiply_adds
+        self.whole_blocks = masked.whole_blocks
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
         # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
         n_nonzero = None if recipe.rule.pursuit == "lasso" else self.n_nonzero
@@ -59,11 +64,10 @@ class IncompleteCoder(Coder):
             chosen = list(range(len(views))) if present is None else present
             if rows.size == n:
                 return coder.encode_rows([views[v] for v in chosen], scratch)
-            energy, status = np.empty(rows.size), np.empty(rows.size, np.uint8)
-            part = coder.encode_rows(
-                [views[v][rows] for v in chosen], Scratch(scratch.workspace, scratch.cancel, energy, status)
-            )
-            scratch.energy[rows], scratch.status[rows] = energy, status
+            own = scratch.for_rows(rows.size)
+            part = coder.encode_rows([views[v][rows] for v in chosen], own)
+            scratch.energy[rows] = own.energy
+            scratch.status[rows] = own.status
             codes = codes.filled(rows, part)
         return codes
 

@@ -6,21 +6,26 @@ not depend on the number of threads or on the size of the chunks.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..foundation.arrays import Array, Floats
+from ..foundation.arrays import Array, Flags
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
-from ..parallel.jobs import LEAST_CHUNK_SECONDS, MAX_CHUNK, MULTIPLY_ADDS_PER_SECOND, SIGNAL_BLOCK, cut
+from ..parallel.jobs import (
+    LEAST_CHUNK_SECONDS,
+    MAX_CHUNK,
+    MULTIPLY_ADDS_PER_SECOND,
+    SIGNAL_BLOCK,
+    Threads,
+    split_chunks,
+)
 from ..parallel.ordered import in_order
-from .coder import Coder, Scratch, Workspaces
-from .filling import Filler, add_known
+from .coder import Coder, Filler, Scratch, Workspaces
 from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
 from .samples import Samples
 
@@ -29,18 +34,11 @@ CHUNKS = 8  # of a pass over many samples: enough to share, and few sums to add
 ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
 
 
-def encode(
-    coder: Coder,
-    samples: Samples,
-    n_jobs: int,
-    *,
-    chunk_size: int | None = None,
-    cancel: CancelToken | None = None,
-) -> Coded:
-    """Code all samples. `cancel` is the token of the outer work, if there is any."""
+def encode(coder: Coder, samples: Samples, threads: Threads, *, chunk_size: int | None = None) -> Coded:
+    """Code all samples."""
     n = len(samples)
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, chunk_size, whole_blocks=coder.whole_blocks)
-    cancel = CancelToken(cancel)
+    chunks, short = split_chunks(n, coder.multiply_adds, threads.count, chunk_size, whole_blocks=coder.whole_blocks)
+    cancel = CancelToken(threads.cancel)
     workspaces = Workspaces()
     indptr = np.zeros(n + 1, np.int64)
     energy = np.empty(n, np.float64)
@@ -53,14 +51,14 @@ def encode(
         start, end = chunk
         workspace = workspaces.lend()
         scratch = Scratch(workspace, cancel, energy[start:end], status[start:end])
-        views = coder.prepare(samples.read(start, end), workspace, cancel)
+        views = coder.prepare(samples.read(start, end), scratch)
         part = coder.encode_rows(views, scratch)
         workspaces.take_back(workspace)
         samples.check_status(start, status[start:end])
         indptr[start + 1 : end + 1] = part.counts
         return part
 
-    for part in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
+    for part in in_order(code, chunks, min(threads.count, len(chunks)), cancel, take_part=short):
         indices.extend(part.indices)
         for whole, piece in zip(values, part.values, strict=True):
             whole.extend(piece)
@@ -68,80 +66,140 @@ def encode(
     return Coded(indptr, indices.finish(), [whole.finish() for whole in values], energy, status)
 
 
-@dataclass(frozen=True)
-class _ChunkSums:
-    """What one chunk adds to the sums of a pass: its accumulators, and the rest."""
+class Explained(ABC):
+    """X in B = C^T X: the views that codes are to explain, and what is done about their missing entries.
 
-    own: _Accumulators
-    energy: float
-    n_nonzeros: int
-    penalty: float
-    view_energy: Floats
-    known_energy: Floats
-    view_samples: npt.NDArray[np.int64]
-    worst: WorstSamples
-
-
-class _Accumulators:
-    """Sums of one chunk, in the number type of the samples; reused from chunk to chunk."""
-
-    def __init__(self, n_atoms: int, widths: list[int], dtype: np.dtype[Any], *, missing: bool) -> None:
-        self.a = [np.empty((n_atoms, n_atoms), dtype) for _ in widths]
-        self.b = [np.empty((n_atoms, width), dtype) for width in widths]
-        self.known = [np.empty((n_atoms, width), dtype) for width in widths] if missing else []
-        self.uses = np.empty(n_atoms, np.int64)
-
-    def clear(self) -> None:
-        for array in (*self.a, *self.b, *self.known, self.uses):
-            array.fill(0)
-
-    def add(
-        self,
-        g: int,
-        views: list[Array],
-        codes: ChunkCodes,
-        values: Array,
-        workspace: _native.Workspace,
-        cancel: CancelToken,
-    ) -> None:
-        """Add codes to the sums of group g, a few samples per call, so that a cancelled pass ends soon."""
-        n, width = codes.counts.size, sum(view.shape[1] for view in views)
-        step = max(1, int(ADDS_PER_CALL * n / max(1, codes.indices.size * width)))
-        level, first = active_level(), 0
-        self.uses.fill(0)
-        for start in range(0, n, step):
-            if cancel.cancelled:
-                return
-            counts = codes.counts[start : start + step]
-            last = first + int(counts.sum())
-            _native.accumulate(
-                [view[start : start + step] for view in views],
-                counts,
-                codes.indices[first:last],
-                values[first:last],
-                self.a[g],
-                self.b[g],
-                self.uses,
-                workspace,
-                level,
-            )
-            first = last
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Views that codes are to explain, where they are not the views that are coded.
-
-    Attributes
+    Parameters
     ----------
-    samples : Samples
-        Other views of the same samples.
-    filler : Filler or None
-        Fills in their missing entries; None if there are none.
+    groups : list of lists of int
+        Views whose sums are one array.
+    widths : list of int
+        Number of features of each view.
     """
 
-    samples: Samples
-    filler: Filler | None = None
+    has_gaps: bool
+
+    def __init__(self, groups: list[list[int]], widths: list[int]) -> None:
+        self.groups = groups
+        self.widths = [sum(widths[v] for v in group) for group in groups]
+        self.n_views = len(widths)
+
+    @abstractmethod
+    def add(self, views: list[Array], codes: ChunkCodes, scratch: Scratch, sums: PassSums) -> list[Array]:
+        """Add the views and the codes of a chunk to the sums; return the views as they were added."""
+
+
+class CompleteViews(Explained):
+    """Views without missing entries."""
+
+    has_gaps = False
+
+    def add(self, views: list[Array], codes: ChunkCodes, scratch: Scratch, sums: PassSums) -> list[Array]:
+        """Add the views as they are."""
+        for g, group in enumerate(self.groups):
+            _accumulate(g, [views[v] for v in group], codes, codes.values[g], scratch, sums)
+        energies = _energies(views)
+        sums.view_samples += codes.counts.size
+        sums.view_energy += energies
+        sums.known_energy += energies
+        return views
+
+
+class IncompleteViews(Explained):
+    """Views with missing entries, which are filled in with what the codes say."""
+
+    has_gaps = True
+
+    def __init__(self, groups: list[list[int]], widths: list[int], filler: Filler) -> None:
+        super().__init__(groups, widths)
+        self._filler = filler
+
+    def add(self, views: list[Array], codes: ChunkCodes, scratch: Scratch, sums: PassSums) -> list[Array]:
+        """Add the views, filled in; also the part of the sums that known entries stand for."""
+        has_view = self._samples_with(views, scratch)
+        kept = self._kept(codes, has_view)
+        for group, part, own in zip(self.groups, kept, sums.sums, strict=True):
+            _add_known([views[v] for v in group], part, own)
+        filled = self._filler.fill(views, codes)
+        for g, (group, part) in enumerate(zip(self.groups, kept, strict=True)):
+            _accumulate(g, [filled[v] for v in group], part, part.values[0], scratch, sums)
+        sums.view_samples += np.array([np.count_nonzero(has) for has in has_view])
+        sums.view_energy += _energies(self._counted(filled, has_view))
+        sums.known_energy += np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
+        return filled
+
+    def _samples_with(self, views: list[Array], scratch: Scratch) -> list[Flags]:
+        """Return, for each view, which samples have it."""
+        return [np.asarray(~np.isnan(view).all(axis=1)) for view in views]
+
+    def _kept(self, codes: ChunkCodes, has_view: list[Flags]) -> list[ChunkCodes]:
+        """Return the codes that count in each group."""
+        return [codes] * len(self.groups)
+
+    def _counted(self, views: list[Array], has_view: list[Flags]) -> list[Array]:
+        """Return the rows of each view whose energy counts."""
+        return views
+
+
+class IncompleteTargets(IncompleteViews):
+    """The same for views that are explained but not coded, each a group of its own.
+
+    Samples that lack the view, or everything that it could be predicted from, do not count.
+    """
+
+    def _samples_with(self, views: list[Array], scratch: Scratch) -> list[Flags]:
+        coded = scratch.status != _native.UNKNOWN
+        return [np.asarray(has & coded) for has in super()._samples_with(views, scratch)]
+
+    def _kept(self, codes: ChunkCodes, has_view: list[Flags]) -> list[ChunkCodes]:
+        return [codes.kept(has_view[v]) for (v,) in self.groups]
+
+    def _counted(self, views: list[Array], has_view: list[Flags]) -> list[Array]:
+        return [view[has] for view, has in zip(views, has_view, strict=True)]
+
+
+def _add_known(views: list[Array], codes: ChunkCodes, sums: Sums) -> None:
+    """Add, for each atom and feature, the squared coefficients of the samples that know the feature."""
+    if sums.known is None:
+        raise ValueError("Expected sums over samples with missing entries.")
+    start = 0
+    for view in views:
+        own = np.zeros((sums.known.shape[0], view.shape[1]), sums.known.dtype)
+        _native.accumulate_known(view, codes.counts, codes.indices, codes.values[0], own, active_level())
+        sums.known[:, start : start + view.shape[1]] += own
+        start += view.shape[1]
+
+
+def _energies(views: list[Array]) -> Array:
+    """Return the squared norm of all samples of each view."""
+    return np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
+
+
+def _accumulate(
+    g: int, views: list[Array], codes: ChunkCodes, values: Array, scratch: Scratch, total: PassSums
+) -> None:
+    """Add codes to the sums of group g, a few samples per call, so that a cancelled pass ends soon."""
+    n, width = codes.counts.size, sum(view.shape[1] for view in views)
+    step = max(1, int(ADDS_PER_CALL * n / max(1, codes.indices.size * width)))
+    level, first = active_level(), 0
+    total.uses.fill(0)  # every group has the same
+    for start in range(0, n, step):
+        if scratch.cancel.cancelled:
+            return
+        counts = codes.counts[start : start + step]
+        last = first + int(counts.sum())
+        _native.accumulate(
+            [view[start : start + step] for view in views],
+            counts,
+            codes.indices[first:last],
+            values[first:last],
+            total.sums[g].a,
+            total.sums[g].b,
+            total.uses,
+            scratch.workspace,
+            level,
+        )
+        first = last
 
 
 def _rows_of_chunk(n: int, coder: Coder, width: int) -> int:
@@ -158,107 +216,73 @@ def _rows_of_chunk(n: int, coder: Coder, width: int) -> int:
     return int(np.clip(n // CHUNKS, least, MAX_CHUNK))
 
 
+def _explained(coder: Coder, samples: Samples, targets: Samples | None) -> Explained:
+    """Return how a pass treats the views that its codes are to explain: those that are coded, or the targets."""
+    if targets is None:
+        widths = samples.widths
+        return (
+            CompleteViews(coder.groups, widths)
+            if coder.filler is None
+            else IncompleteViews(coder.groups, widths, coder.filler)
+        )
+    everything = list(range(len(targets.views)))
+    if coder.target_filler is None:
+        return CompleteViews([everything], targets.widths)
+    return IncompleteTargets([[v] for v in everything], targets.widths, coder.target_filler)
+
+
 def sum_codes(
-    coder: Coder,
-    samples: Samples,
-    n_jobs: int,
-    *,
-    n_worst: int = 0,
-    targets: Targets | None = None,
-    cancel: CancelToken | None = None,
+    coder: Coder, samples: Samples, threads: Threads, *, n_worst: int = 0, targets: Samples | None = None
 ) -> PassSums:
     """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
 
-    With `targets`, X in B = C^T X are these views: all in one group, or each in its own if entries may be missing; then
-    only samples that have the view count. The size of the chunks does not depend on
-    `n_jobs`, and their sums are added in order: the result is the same to the last bit for any number of threads.
-    Memory: the sums of a few chunks per thread. `cancel` is the token of the outer work, if there is any.
+    With `targets`, X in B = C^T X are these views of the same samples: all in one group, or each in its own if entries
+    may be missing; then only samples that have the view count. The size of the chunks does not depend on the number of
+    threads, and their sums are added in order: the result is the same to the last bit for any number. Memory: the sums
+    of a few chunks per thread.
     """
-    n, n_atoms = len(samples), coder.n_atoms
-    explained = samples if targets is None else targets.samples
-    filler = coder.filler if targets is None else targets.filler
-    groups = coder.groups
-    if targets is not None:
-        everything = list(range(len(explained.views)))
-        groups = [everything] if filler is None else [[v] for v in everything]
-    widths = [sum(explained.views[v].shape[1] for v in group) for group in groups]
-    chunks, short = cut(n, coder.multiply_adds, n_jobs, _rows_of_chunk(n, coder, sum(widths)))
-    cancel = CancelToken(cancel)
+    explained = _explained(coder, samples, targets)
+    chunks, short = split_chunks(
+        len(samples),
+        coder.multiply_adds,
+        threads.count,
+        _rows_of_chunk(len(samples), coder, sum(explained.widths)),
+    )
+    cancel = CancelToken(threads.cancel)
     workspaces = Workspaces()
-    idle: deque[_Accumulators] = deque()
+    idle: deque[PassSums] = deque()
 
-    def code(chunk: tuple[int, int]) -> _ChunkSums:
+    def empty(dtype: np.dtype[Any]) -> PassSums:
+        return PassSums.zeros(coder.n_atoms, explained.widths, explained.n_views, dtype, known=explained.has_gaps)
+
+    def code(chunk: tuple[int, int]) -> PassSums:
         start, end = chunk
-        energy, status = np.empty(end - start), np.empty(end - start, np.uint8)
         workspace = workspaces.lend()
-        views = coder.prepare(samples.read(start, end), workspace, cancel)
-        codes = coder.encode_rows(views, Scratch(workspace, cancel, energy, status))
-        samples.check_status(start, status)
-        has_view = None
-        if targets is not None:
-            coded, views = views, explained.read(start, end)
-            if coder.teacher is not None:
-                views = coder.teacher.fill(coded, views, workspace, cancel)
-                has_view = [status != _native.UNKNOWN for _ in views]
+        scratch = Scratch(workspace, cancel, np.empty(end - start), np.empty(end - start, np.uint8))
+        views = coder.prepare(samples.read(start, end), scratch)
+        codes = coder.encode_rows(views, scratch)
+        samples.check_status(start, scratch.status)
         try:
             own = idle.pop()
+            own.clear()
         except IndexError:
-            own = _Accumulators(n_atoms, widths, coder.dtype, missing=filler is not None)
-        own.clear()
-        parts = [codes] * len(groups)
-        known_energy = None
-        if filler is not None:
-            known_energy = np.array([np.nansum(np.square(view, dtype=np.float64)) for view in views])
-            has_view = [~np.isnan(view).all(axis=1) for view in views]
-            if targets is not None:  # samples without a view, or without anything to predict it from, say nothing
-                has_view = [has & (status != _native.UNKNOWN) for has in has_view]
-                parts = [codes.kept(np.asarray(has_view[v])) for (v,) in groups]
-            for g, group in enumerate(groups):
-                add_known([views[v] for v in group], parts[g], own.known[g])
-            views = filler.fill(views, codes)
-        for g, (group, part) in enumerate(zip(groups, parts, strict=True)):
-            values = part.values[g if targets is None else 0]
-            own.add(g, [views[v] for v in group], part, values, workspace, cancel)
+            own = empty(coder.dtype)
+        given = views if targets is None else targets.read(start, end)
+        added = explained.add(given, codes, scratch, own)
         workspaces.take_back(workspace)
-        worst = WorstSamples.none()
+        own.n_samples = end - start
+        own.energy = float(scratch.energy.sum())
+        own.n_nonzeros = codes.indices.size
+        own.penalty = coder.penalty_of(codes)
         if n_worst:
-            rows = np.argsort(-energy, kind="stable")[:n_worst]
-            worst = WorstSamples(n_worst, energy[rows], [view[rows] for view in views])
-        counts = np.full(len(views), end - start)
-        if has_view is not None:
-            counts = np.array([np.count_nonzero(has) for has in has_view])
-            if targets is not None:
-                views = [view[has] for view, has in zip(views, has_view, strict=True)]
-        sizes = np.array([np.einsum("ij,ij->", view, view, dtype=np.float64) for view in views])
-        known_energy = sizes if known_energy is None else known_energy
-        total, penalty = float(energy.sum()), coder.penalty_of(codes)
-        return _ChunkSums(own, total, codes.indices.size, penalty, sizes, known_energy, counts, worst)
+            own.worst = WorstSamples.of(n_worst, scratch.energy, added)
+        return own
 
-    a = [np.zeros((n_atoms, n_atoms)) for _ in widths]
-    b = [np.zeros((n_atoms, width)) for width in widths]
-    known = [np.zeros((n_atoms, width)) if filler is not None else None for width in widths]
-    worst = WorstSamples.of(n_worst, [view.shape[1] for view in samples.views], coder.dtype)
-    n_views = len(explained.views)
-    total = PassSums(
-        n, [], np.zeros(n_atoms, np.int64), 0.0, 0, np.zeros(n_views), np.zeros(n_views), np.zeros(n_views, int), worst
-    )
-    for found in in_order(code, chunks, min(n_jobs, len(chunks)), cancel, take_part=short):
-        for g in range(len(widths)):
-            a[g] += found.own.a[g]
-            b[g] += found.own.b[g]
-        for sums, part in zip(known, found.own.known, strict=False):
-            if sums is not None:
-                sums += part
-        total.uses += found.own.uses
-        idle.append(found.own)
-        total.energy += found.energy
-        total.n_nonzeros += found.n_nonzeros
-        total.penalty += found.penalty
-        total.view_energy += found.view_energy
-        total.known_energy += found.known_energy
-        total.view_samples += found.view_samples
-        total.worst = total.worst.merge(found.worst)
-    for matrix in a:  # the kernel fills only the upper triangle
-        matrix += np.triu(matrix, 1).T
-    total.sums = [Sums(*parts) for parts in zip(a, b, known, strict=True)]
+    total = empty(np.dtype(np.float64))
+    total.worst = WorstSamples.none(n_worst, samples.widths, coder.dtype)
+    for found in in_order(code, chunks, min(threads.count, len(chunks)), cancel, take_part=short):
+        total += found
+        idle.append(found)
+    for sums in total.sums:  # the kernel fills only the upper triangle
+        np.add(sums.a, np.triu(sums.a, 1).T, out=sums.a)
     return total

@@ -31,10 +31,6 @@ class Recipe:
     targets : list of arrays (n_components, n_features_v)
         Dictionaries of views that codes are to explain although these views are not coded; they fill in missing entries
         there. Empty if there are no such views, or if nothing is missing.
-    teacher : Recipe or None
-        Of a coder whose codes, times its `targets`, fill in missing entries of such views instead.
-    whole_only : bool
-        Whether samples that lack a whole view are left out.
     filled_by : Recipe or None
         Of a coder that fills in missing entries before the samples are coded, as complete ones.
     gram : bool or None
@@ -48,8 +44,6 @@ class Recipe:
     n_samples: int
     missing: bool = False
     targets: list[Array] = field(default_factory=list)
-    teacher: Recipe | None = None
-    whole_only: bool = False
     filled_by: Recipe | None = None
     gram: bool | None = None
 
@@ -69,3 +63,23 @@ class Recipe:
     def n_groups(self) -> int:
         """Number of groups of views that share their coefficients."""
         return 1 if self.rule.coupling == "code" else len(self.dictionaries)
+
+    @property
+    def most_nonzero(self) -> int:
+        """Nonzeros that a sample can have: an atom is orthogonalised within its group, which limits their number."""
+        widths = [int(atoms.shape[1]) for atoms in self.dictionaries]
+        return min([self.n_atoms, *([sum(widths)] if self.n_groups == 1 else widths)])
+
+    @property
+    def n_nonzero(self) -> int:
+        """Maximal number of nonzeros of a sample."""
+        limit = self.rule.n_nonzero
+        if limit is None and self.rule.tol is None and self.rule.pursuit != "lasso":
+            limit = max(1, sum(atoms.shape[1] for atoms in self.dictionaries) // 10)
+        return self.most_nonzero if limit is None else min(limit, self.most_nonzero)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all dictionaries."""
+        own = sum(atoms.nbytes for atoms in self.dictionaries)
+        return own if self.filled_by is None else own + self.filled_by.nbytes

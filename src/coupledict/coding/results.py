@@ -118,14 +118,15 @@ class WorstSamples:
     rows: list[Array]
 
     @classmethod
-    def none(cls) -> WorstSamples:
-        """Return an empty set, for passes that keep no samples."""
-        return cls(0, np.empty(0), [])
-
-    @classmethod
-    def of(cls, limit: int, widths: Sequence[int], dtype: np.dtype[Any]) -> WorstSamples:
+    def none(cls, limit: int, widths: Sequence[int], dtype: np.dtype[Any]) -> WorstSamples:
         """Return an empty set for at most `limit` samples."""
         return cls(limit, np.empty(0), [np.empty((0, width), dtype) for width in widths])
+
+    @classmethod
+    def of(cls, limit: int, energy: Floats, views: Sequence[Array]) -> WorstSamples:
+        """Return the worst of some samples, given their squared residuals."""
+        rows = np.argsort(-energy, kind="stable")[:limit]
+        return cls(limit, energy[rows], [view[rows] for view in views])
 
     def merge(self, other: WorstSamples) -> WorstSamples:
         """Return the worst samples of both; of equal residuals, those of `self` come first."""
@@ -139,7 +140,7 @@ class WorstSamples:
 
 @dataclass
 class PassSums:
-    """The result of a pass that does not keep the codes.
+    """The result of a pass that does not keep the codes: of a chunk, a block or all samples; ``+=`` adds others.
 
     Attributes
     ----------
@@ -174,6 +175,37 @@ class PassSums:
     view_samples: npt.NDArray[np.int64]
     worst: WorstSamples
     penalty: float = 0.0
+
+    @classmethod
+    def zeros(
+        cls, n_atoms: int, widths: Sequence[int], n_views: int, dtype: np.dtype[Any], *, known: bool = False
+    ) -> PassSums:
+        """Return sums over no samples: one group of views for each of `widths`, arrays of that number type."""
+        sums = [
+            Sums(
+                np.zeros((n_atoms, n_atoms), dtype),
+                np.zeros((n_atoms, width), dtype),
+                np.zeros((n_atoms, width), dtype) if known else None,
+            )
+            for width in widths
+        ]
+        return cls(
+            n_samples=0,
+            sums=sums,
+            uses=np.zeros(n_atoms, np.int64),
+            energy=0.0,
+            n_nonzeros=0,
+            view_energy=np.zeros(n_views),
+            known_energy=np.zeros(n_views),
+            view_samples=np.zeros(n_views, np.int64),
+            worst=WorstSamples.none(0, [], dtype),
+        )
+
+    def clear(self) -> None:
+        """Set all arrays to 0, for another chunk."""
+        arrays = [array for sums in self.sums for array in (sums.a, sums.b, sums.known) if array is not None]
+        for array in (*arrays, self.uses, self.view_energy, self.known_energy, self.view_samples):
+            array.fill(0)
 
     def __iadd__(self, other: PassSums) -> Self:
         """Add the sums of other samples."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ..foundation.checks import check_choice, check_count, check_non_negative, check_truth
+from ..foundation.choices import Coupling, Pursuit
+from ..foundation.parameters import BOOLEAN, COUNT, NON_NEGATIVE, NONE, Choice, Constraints, Real
 
-Pursuit: TypeAlias = Literal["omp", "ols", "lasso"]
-GreedyPursuit: TypeAlias = Literal["omp", "ols"]
-Coupling: TypeAlias = Literal["code", "support"]
+#: The parameters that every estimator and function which codes samples has.
+CODING_CONSTRAINTS: Constraints = {
+    "n_nonzero_coefs": (NONE, COUNT),
+    "tol": (NONE, Real(0, noun="squared norm")),
+    "pursuit": (Choice(Pursuit),),
+    "alpha": (NONE, NON_NEGATIVE),
+    "positive_code": (BOOLEAN,),
+}
 
 LARGEST = float(np.finfo(np.float64).max)
 
@@ -45,25 +50,22 @@ class CodingRule:
     @classmethod
     def checked(
         cls,
-        n_nonzero_coefs: object,
-        tol: object,
-        pursuit: object,
+        n_nonzero_coefs: int | None,
+        tol: float | None,
+        pursuit: Pursuit,
         *,
-        coupling: object = "code",
-        alpha: object = None,
-        positive_code: object = False,
-        pursuits: tuple[str, ...] = get_args(Pursuit),
+        coupling: Coupling = "code",
+        alpha: float | None = None,
+        positive_code: bool = False,
     ) -> CodingRule:
-        """Return the rule for these parameters; raise for values that are wrong or that have no meaning together."""
-        check_choice(pursuit, "pursuit", pursuits)
-        check_choice(coupling, "coupling", get_args(Coupling))
+        """Return the rule for parameters that meet CODING_CONSTRAINTS; raise if they have no meaning together."""
         rule = cls(
-            None if n_nonzero_coefs is None else check_count(n_nonzero_coefs, "n_nonzero_coefs"),
-            None if tol is None else check_non_negative(tol, "tol"),
-            pursuit,  # type: ignore[arg-type]  # just checked
-            coupling,  # type: ignore[arg-type]
-            None if alpha is None else check_non_negative(alpha, "alpha"),
-            check_truth(positive_code, "positive_code"),
+            n_nonzero=None if n_nonzero_coefs is None else int(n_nonzero_coefs),
+            tol=None if tol is None else float(tol),
+            pursuit=pursuit,
+            coupling=coupling,
+            alpha=None if alpha is None else float(alpha),
+            positive=bool(positive_code),
         )
         if pursuit != "lasso":
             if alpha is not None:
@@ -79,18 +81,18 @@ class CodingRule:
             raise ValueError("pursuit='lasso' codes all views together; coupling='support' is not offered with it.")
         return rule
 
-    def scaled(self, scale: float) -> CodingRule:
-        """Return the rule that codes samples multiplied by `scale` as this rule codes the samples themselves."""
-        if scale == 1:
+    def scaled(self, samples: float, objective: float = 1.0) -> CodingRule:
+        """Return the rule that gives the same codes to samples multiplied by `samples`, weights by `objective`."""
+        if samples == 1 and objective == 1:
             return self
-        tol = None if self.tol is None else min(self.tol * scale * scale, LARGEST)
-        alpha = None if self.alpha is None else min(max(self.alpha * scale, np.finfo(np.float64).tiny), LARGEST)
+        tol, alpha = self.tol, self.alpha
+        if tol is not None:
+            tol = min(min(tol * samples * samples, LARGEST) * objective, LARGEST)
+        if alpha is not None:
+            alpha = _positive(_positive(alpha * samples) * objective)
         return replace(self, tol=tol, alpha=alpha)
 
-    def scaled_objective(self, factor: float) -> CodingRule:
-        """Return the rule that gives the same codes where all weights of the views are multiplied by `factor`."""
-        if factor == 1:
-            return self
-        tol = None if self.tol is None else min(self.tol * factor, LARGEST)
-        alpha = None if self.alpha is None else min(max(self.alpha * factor, np.finfo(np.float64).tiny), LARGEST)
-        return replace(self, tol=tol, alpha=alpha)
+
+def _positive(alpha: float) -> float:
+    """Return a penalty that has neither vanished nor overflowed."""
+    return min(max(alpha, np.finfo(np.float64).tiny), LARGEST)

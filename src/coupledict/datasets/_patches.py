@@ -1,4 +1,4 @@
-"""Patches at the same places of several pictures."""
+"""Patches at the same positions of several pictures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Places = tuple[Array, Array]
 
 
 def draw_places(starts: Flags, n_samples: int, rng: np.random.Generator) -> Places:
-    """Draw places of patches, each at most once, in random order.
+    """Draw positions of patches, each at most once, in random order.
 
     Parameters
     ----------
@@ -35,16 +35,16 @@ def draw_places(starts: Flags, n_samples: int, rng: np.random.Generator) -> Plac
 
 
 def check_enough(n_samples: int, most: int) -> None:
-    """Raise if there are fewer patches than samples are wanted."""
+    """Raise if there are fewer patches than requested samples."""
     if check_count(n_samples, "n_samples") > most:
         raise ValueError(
-            f"Expected n_samples to be at most {most}, as many patches as there are, got {n_samples}; take fewer, or"
+            f"Expected n_samples to be at most {most}, the number of patches, got {n_samples}; take fewer, or"
             " smaller patches."
         )
 
 
 def possible_starts(shape: tuple[int, ...], side: int) -> Flags:
-    """Return for each place whether a patch that begins there lies in a picture of that shape."""
+    """Return, for each position, whether a patch that begins there lies within a picture of this shape."""
     if side > min(shape[:2]):
         raise ValueError(
             f"Expected patch_size to be at most {min(shape[:2])}, the shorter side of the picture, got {side}."
@@ -54,8 +54,8 @@ def possible_starts(shape: tuple[int, ...], side: int) -> Flags:
     return starts
 
 
-def cut(picture: Array, places: Places, side: int, *, center: bool, dtype: np.dtype[Any]) -> Array:
-    """Return square patches as rows, less their means if they are to be centred; NaN does not count in means."""
+def patches_at(picture: Array, places: Places, side: int, *, center: bool, dtype: np.dtype[Any]) -> Array:
+    """Return square patches as rows, minus their means if `center`; means ignore NaN."""
     windows = np.lib.stride_tricks.sliding_window_view(picture, (side, side))
     patches = windows[places].reshape(len(places[0]), side * side).astype(dtype)
     if center:

@@ -11,15 +11,15 @@ from scipy import ndimage
 
 from ..foundation.arrays import Array
 from ..foundation.checks import check_count, check_non_negative, check_truth, make_generator
-from ._patches import check_enough, cut, draw_places, possible_starts
+from ._patches import check_enough, draw_places, patches_at, possible_starts
 from ._results import MultiviewDataset, check_float_dtype, description
 
-#: Photographs inside the scikit-image wheel that are in the public domain or CC0.
+#: Photographs in the scikit-image wheel that are in the public domain or CC0.
 PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee")
 
 STEREO = (
-    "The pictures and the disparity are 'motorcycle' of the Middlebury 2014 stereo data, reduced four times, as"
-    " scikit-image brings them (skimage.data.stereo_motorcycle).",
+    "The pictures and the disparity are 'motorcycle' of the Middlebury 2014 stereo data, reduced fourfold, as"
+    " bundled with scikit-image (skimage.data.stereo_motorcycle).",
     "Please cite D. Scharstein et al., High-resolution stereo datasets with subpixel-accurate ground truth, GCPR 2014."
     " Neither Middlebury nor scikit-image states a licence.",
 )
@@ -35,13 +35,13 @@ def load_stereo_patches(
 ) -> MultiviewDataset:
     """Load patches of the same surface, seen by the left and the right camera of a stereo pair.
 
-    A patch of the right picture lies where the pixel in the middle of the patch of the left one is seen, to the nearest
-    pixel. The pictures ship with scikit-image.
+    A patch of the right picture is centred, to the nearest pixel, where the right camera sees the centre of the left
+    patch. The pictures ship with scikit-image.
 
     Parameters
     ----------
     n_samples : int, default=2000
-        Number of pairs of patches. They are at different places, and may overlap.
+        Number of pairs of patches, at different positions; they may overlap.
     patch_size : int, default=8
         Side of the square patches.
     center : bool, default=True
@@ -49,7 +49,7 @@ def load_stereo_patches(
     dtype : {float64, float32}, default=float64
         Number type of the views; grey values are from 0 to 1.
     random_state : int, RandomState, Generator or None, default=0
-        Determines the places.
+        Determines the positions.
 
     Returns
     -------
@@ -76,11 +76,11 @@ def load_stereo_patches(
     rows, columns = draw_places(starts, n_samples, rng)
     shifts = np.rint(disparity[rows + side // 2, columns + side // 2]).astype(np.intp)
     views = {
-        "left": cut(left, (rows, columns), side, center=center, dtype=number_type),
-        "right": cut(right, (rows, columns - shifts), side, center=center, dtype=number_type),
+        "left": patches_at(left, (rows, columns), side, center=center, dtype=number_type),
+        "right": patches_at(right, (rows, columns - shifts), side, center=center, dtype=number_type),
     }
-    told = f"{n_samples} pairs of patches of {side} x {side} pixels of a stereo pair; each shows the same surface."
-    return MultiviewDataset(views, description(told, *STEREO), dict.fromkeys(views, (side, side)))
+    summary = f"{n_samples} pairs of patches of {side} x {side} pixels of a stereo pair; each shows the same surface."
+    return MultiviewDataset(views, description(summary, *STEREO), dict.fromkeys(views, (side, side)))
 
 
 def load_image_depth(
@@ -94,24 +94,24 @@ def load_image_depth(
 ) -> MultiviewDataset:
     """Load patches of a picture and of its depth.
 
-    Depth is given as disparity: the distance between the two places where a pair of cameras sees a point, in pixels,
-    which is large for what is near. The picture and its disparity ship with scikit-image.
+    Depth is given as disparity: the distance, in pixels, between the two positions at which a pair of cameras sees a
+    point, which is large for near points. The picture and its disparity ship with scikit-image.
 
     Parameters
     ----------
     n_samples : int, default=2000
-        Number of patches. They are at different places, and may overlap.
+        Number of patches, at different positions; they may overlap.
     patch_size : int, default=8
         Side of the square patches.
     center : bool, default=True
         Whether to subtract the mean of each patch, in both views.
     missing : bool, default=False
-        Whether to take patches for which some of the disparity was not measured: 7 % of the pixels, NaN in the view.
-        Learners need ``missing="nan"`` then.
+        Whether to include patches with unmeasured disparities: 7 % of the pixels, NaN in the view.
+        Learners then need ``missing="nan"``.
     dtype : {float64, float32}, default=float64
         Number type of the views; grey values are from 0 to 1.
     random_state : int, RandomState, Generator or None, default=0
-        Determines the places.
+        Determines the positions.
 
     Returns
     -------
@@ -139,11 +139,11 @@ def load_image_depth(
         starts[: whole.shape[0], : whole.shape[1]] &= whole
     places = draw_places(starts, n_samples, rng)
     views = {
-        "image": cut(left, places, side, center=center, dtype=number_type),
-        "disparity": cut(np.where(known, disparity, np.nan), places, side, center=center, dtype=number_type),
+        "image": patches_at(left, places, side, center=center, dtype=number_type),
+        "disparity": patches_at(np.where(known, disparity, np.nan), places, side, center=center, dtype=number_type),
     }
-    told = f"{n_samples} patches of {side} x {side} pixels of a picture, and of its disparity in pixels."
-    return MultiviewDataset(views, description(told, *STEREO), dict.fromkeys(views, (side, side)))
+    summary = f"{n_samples} patches of {side} x {side} pixels of a picture, and of its disparity in pixels."
+    return MultiviewDataset(views, description(summary, *STEREO), dict.fromkeys(views, (side, side)))
 
 
 def load_sharp_blurred(
@@ -162,7 +162,7 @@ def load_sharp_blurred(
     Parameters
     ----------
     n_samples : int, default=2000
-        Number of patches, spread evenly over four photographs. They are at different places, and may overlap.
+        Number of patches, divided evenly among four photographs, at different positions; they may overlap.
     patch_size : int, default=8
         Side of the square patches.
     sigma : float, default=2.0
@@ -172,7 +172,7 @@ def load_sharp_blurred(
     dtype : {float64, float32}, default=float64
         Number type of the views; grey values are from 0 to 1.
     random_state : int, RandomState, Generator or None, default=0
-        Determines the places.
+        Determines the positions.
 
     Returns
     -------
@@ -200,21 +200,21 @@ def load_sharp_blurred(
         picture, mine = pictures[number], target == number
         places = draw_places(starts[number], int(mine.sum()), rng)
         for view, shown in zip(views.values(), (picture, ndimage.gaussian_filter(picture, width)), strict=True):
-            view[mine] = cut(shown, places, side, center=center, dtype=number_type)
-    told = (
+            view[mine] = patches_at(shown, places, side, center=center, dtype=number_type)
+    summary = (
         f"{n_samples} patches of {side} x {side} pixels of four photographs, and of copies blurred by a Gaussian of"
-        f" width {width:g}: {', '.join(PHOTOGRAPHS)}, as scikit-image brings them."
+        f" width {width:g}: {', '.join(PHOTOGRAPHS)}, as bundled with scikit-image."
     )
     rights = "astronaut (NASA) is in the public domain; camera, chelsea and coffee are CC0."
     return MultiviewDataset(
-        views, description(told, rights), dict.fromkeys(views, (side, side)), target, list(PHOTOGRAPHS)
+        views, description(summary, rights), dict.fromkeys(views, (side, side)), target, list(PHOTOGRAPHS)
     )
 
 
 def _settings(
     patch_size: int, center: bool, dtype: npt.DTypeLike, random_state: Any
 ) -> tuple[int, np.dtype[Any], np.random.Generator]:
-    """Check what all loaders of patches take."""
+    """Check the parameters that all loaders of patches share."""
     check_truth(center, "center")
     return check_count(patch_size, "patch_size"), check_float_dtype(dtype), make_generator(random_state)
 
@@ -237,6 +237,6 @@ def _need(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
-            "Expected scikit-image to be installed, for the pictures that it brings. Install it with: pip install"
+            "Expected scikit-image to be installed, for its bundled pictures. Install it with: pip install"
             ' "coupledict[images]"'
         ) from error

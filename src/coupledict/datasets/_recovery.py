@@ -1,4 +1,4 @@
-"""How well learned dictionaries agree with true ones, up to the order and the signs of their atoms."""
+"""Agreement of learned dictionaries with true ones, up to the order and the signs of their atoms."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..foundation.tensors import with_numpy
 
 
 class AtomMatches(NamedTuple):
-    """Which learned atom is which true one; made by :func:`match_atoms`.
+    """The match of learned and true atoms; made by :func:`match_atoms`.
 
     Parameters
     ----------
     true : array of shape (n_matches,)
-        Numbers of true atoms, rising.
+        Numbers of true atoms, ascending.
     learned : array of shape (n_matches,)
-        For each of them the number of the learned atom.
+        For each of them, the number of the learned atom.
     cosines : array of shape (n_matches,)
         Cosine of the angle between the two; negative where the learned atom has the opposite sign.
 
@@ -39,10 +39,10 @@ class AtomMatches(NamedTuple):
 
 
 def match_atoms(components: Any, true_components: Any) -> AtomMatches:
-    """Find for each true atom a learned one, so that no atom is taken twice and the angles are smallest.
+    """Match each true atom with a learned one, so that no atom is used twice and the angles are smallest.
 
-    The atoms of several views are compared together: an atom is what it is in all views, one after the other, and has
-    one sign. If there are fewer learned atoms than true ones, some true atoms have no match, and the other way round.
+    The atoms of several views are compared together: an atom is the concatenation of its parts in all views, and has
+    one sign. If there are fewer learned atoms than true ones, some true atoms have no match, and vice versa.
 
     Parameters
     ----------
@@ -82,10 +82,10 @@ def match_atoms(components: Any, true_components: Any) -> AtomMatches:
 
 
 def recovery_score(components: Any, true_components: Any, *, threshold: float = 0.99) -> float:
-    """Return the share of the true atoms that were found, whatever their order and sign.
+    """Return the share of the true atoms that were found, regardless of order and sign.
 
-    A true atom is found if the learned atom that :func:`match_atoms` gives it has a cosine of at least `threshold`
-    with it, or at most minus that. The threshold of 0.99 is that of the K-SVD paper [1]_.
+    A true atom is found if its cosine with the learned atom that :func:`match_atoms` assigns to it is at least
+    `threshold` in absolute value. The default of 0.99 is that of the K-SVD paper [1]_.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def recovery_score(components: Any, true_components: Any, *, threshold: float = 
 
 
 def _unit_atoms(components: Any, name: str, like: Any = None) -> Floats:
-    """Return atoms as rows of norm 1, over all views one after the other; atoms of zeros stay so."""
+    """Return atoms as rows of norm 1, concatenated over all views; atoms of zeros stay zero."""
     atoms = np.hstack(_views(components, name, list(like) if isinstance(like, Mapping) else None))
     if not np.isfinite(atoms).all():
         raise ValueError(f"Expected {name} to be finite, got NaN or infinity.")
@@ -137,7 +137,7 @@ def _unit_atoms(components: Any, name: str, like: Any = None) -> Floats:
 
 
 def _views(components: Any, name: str, order: list[str] | None) -> list[Floats]:
-    """Return the dictionary of each view; `order` has the names of the views, if they have names."""
+    """Return the dictionary of each view; `order` has the names of the views, if there are any."""
     names = list(components) if isinstance(components, Mapping) else getattr(components, "names", None)
     if names is not None and order is not None:
         if sorted(names) != sorted(order):

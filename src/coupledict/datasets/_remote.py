@@ -1,4 +1,4 @@
-"""Files that are downloaded once: over https, checked by SHA-256 before they get their names, complete or absent."""
+"""Files that are downloaded once: over https, verified by SHA-256 before they get their names, complete or absent."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ VARIABLE = "COUPLEDICT_DATA_HOME"
 
 
 class DownloadError(OSError):
-    """A file of a data set could not be downloaded, or is not the one that was expected."""
+    """A file of a data set could not be downloaded, or is not the expected one."""
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a data set: its place below the folder of data, where it is downloaded, and what it must be."""
+    """A file of a data set: its path below the data folder, its address, and its expected contents."""
 
     path: str
     address: str
@@ -35,24 +35,24 @@ class RemoteFile:
 
 
 def over_https(address: str) -> bool:
-    """Tell whether an address begins with https."""
+    """Return whether an address begins with https."""
     return urlsplit(address).scheme == "https"
 
 
 @dataclass(frozen=True)
 class Download:
-    """What a download may do.
+    """Rules for downloads.
 
     Parameters
     ----------
     allowed : callable
-        Tells whether an address may be asked, also as the target of a redirection.
+        Returns whether an address may be requested, also as the target of a redirection.
     silence : float
-        Seconds without a byte after which it is given up.
+        Seconds without data after which a download fails.
     longest : float
-        Seconds that one file may take, however busy the line is.
+        Most seconds for one file.
     chunk : int
-        Most bytes that are read at a time.
+        Most bytes read at a time.
     """
 
     allowed: Callable[[str], bool] = over_https
@@ -61,7 +61,7 @@ class Download:
     chunk: int = 1 << 16
 
     def get(self, file: RemoteFile, path: Path) -> None:
-        """Download a file under another name, check it, and give it its name."""
+        """Download a file under a temporary name, check it, and rename it."""
         path.parent.mkdir(parents=True, exist_ok=True)
         digest, received, most = hashlib.sha256(), 0, max(file.digests.values())
         with new_file(path) as target:
@@ -76,25 +76,25 @@ class Download:
             if file.digests.get(digest.hexdigest()) != received:
                 raise DownloadError(
                     f"Expected {file.address} to have the SHA-256 {_expected(file)}, got {received} bytes with"
-                    f" {digest.hexdigest()}: it was cut off or changed, and nothing was kept; try again, or put the"
-                    f" right file to '{path}' by hand."
+                    f" {digest.hexdigest()}: it was cut off or changed, and nothing was kept; try again, or save the"
+                    f" right file as '{path}'."
                 )
 
     def _chunks(self, file: RemoteFile, path: Path) -> Iterator[bytes]:
-        """Yield what an address answers, piece by piece; errors of the network say what can be done."""
+        """Yield the response of an address piece by piece; network errors say what can be done."""
         deadline = time.monotonic() + self.longest
         try:
             with self._open(file.address) as answer:
                 while chunk := answer.read1(self.chunk):
                     if time.monotonic() > deadline:
-                        raise TimeoutError(f"no end within {self.longest:g} seconds")
+                        raise TimeoutError(f"not complete within {self.longest:g} seconds")
                     yield chunk
         except DownloadError:
             raise
         except (OSError, http.client.HTTPException) as error:
             raise DownloadError(
-                f"Expected to download {file.address}, got {_reason(error)}; try again with a network, or download it"
-                f" by hand to '{path}', or give data_home= a folder that has it."
+                f"Expected to download {file.address}, got {_reason(error)}; try again with a network connection, save"
+                f" the file as '{path}', or set data_home= to a folder that has it."
             ) from error
 
     def _open(self, address: str) -> Any:
@@ -104,7 +104,7 @@ class Download:
         return opener.open(request, timeout=self.silence)
 
     def check_address(self, address: str) -> None:
-        """Raise unless an address may be asked."""
+        """Raise unless an address may be requested."""
         if not self.allowed(address):
             raise DownloadError(
                 f"Expected an address that begins with https://, got {printable(address)}; nothing was downloaded."
@@ -112,7 +112,7 @@ class Download:
 
 
 class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows a redirection only to an address that is allowed."""
+    """Follows redirections only to allowed addresses."""
 
     def __init__(self, download: Download) -> None:
         self._download = download
@@ -131,13 +131,13 @@ class _CheckedRedirects(urllib.request.HTTPRedirectHandler):
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder of downloaded data.
 
-    It is made when something is downloaded. Its layout is that of the folder that ``--data`` of the benchmarks and
-    ``COUPLEDICT_DATA`` name: what is fetched there can be used there.
+    It is created by the first download. It has the layout that ``--data`` of the benchmarks and ``COUPLEDICT_DATA``
+    expect, so they can use what is fetched here.
 
     Parameters
     ----------
     data_home : str or path, optional
-        The folder. If left out, it is that of the environment variable ``COUPLEDICT_DATA_HOME``, else
+        The folder. By default, that of the environment variable ``COUPLEDICT_DATA_HOME`` or, if it is not set,
         ``coupledict_data`` in your home folder.
 
     Returns
@@ -162,12 +162,12 @@ def get_files(
     download_if_missing: bool,
     download: Download | None = None,
 ) -> list[Path]:
-    """Return where files are, after downloading those that are not there.
+    """Return the paths of files, after downloading missing ones.
 
     Raises
     ------
     DownloadError
-        If a file is missing and may not or cannot be downloaded, or if it is not the expected one.
+        If a file is missing and may not or cannot be downloaded, or is not the expected one.
     """
     home = get_data_home(data_home)
     way = (download or Download()) if download_if_missing else None
@@ -181,14 +181,14 @@ def _get_file(file: RemoteFile, path: Path, download: Download | None) -> Path:
         download.get(file, path)
     else:
         raise DownloadError(
-            f"Expected the file '{path}', got none, and download_if_missing is False; set it to True, or download"
-            f" {file.address} by hand to that place."
+            f"Expected the file '{path}', got none, and download_if_missing is False; set it to True, or save"
+            f" {file.address} under that name."
         )
     return path
 
 
 def _check_cached(file: RemoteFile, path: Path) -> None:
-    """Raise if a file that is there already is not the expected one; it may be somebody's own, and is not replaced."""
+    """Raise if an existing file is not the expected one; it is not replaced, because it may be the user's own."""
     with open(path, "rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if found not in file.digests:
@@ -205,9 +205,9 @@ def _reason(error: BaseException) -> str:
     """Return in a few words why a download failed."""
     if isinstance(error, urllib.error.HTTPError):
         error.close()
-        return f"the answer {error.code} ({printable(error.reason)})"
+        return f"HTTP status {error.code} ({printable(error.reason)})"
     inner = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(inner, TimeoutError):
         return f"no answer in time ({printable(inner)})"
     words = inner.strerror if isinstance(inner, OSError) else None
-    return f"an error of the network ({printable(words or inner)})"
+    return f"a network error ({printable(words or inner)})"

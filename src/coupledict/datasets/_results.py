@@ -1,4 +1,4 @@
-"""What loaders return: views, pictures or sounds, and where they come from."""
+"""Results of loaders: views, pictures or sounds, and their origin."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class MultiviewDataset:
     Parameters
     ----------
     views : dict of str to array of shape (n_samples, n_features_v)
-        The views by name, as every ``fit`` of this package takes them. NaN is a missing entry.
+        The views by name, as every ``fit`` of this package takes them. NaN marks a missing entry.
     DESCR : str
-        What the data are, where they come from, and their rights.
+        Description of the data, their origin and their rights.
     shapes : dict of str to tuple of int
         The shape of one sample of each view: ``(8, 8)`` for patches, ``(n_features_v,)`` for features.
     target : array of shape (n_samples,), optional
@@ -48,9 +48,9 @@ class MultiviewDataset:
     feature_names: dict[str, list[str]] | None = None
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {view.shape}" for name, view in self.views.items())
+        shapes = ", ".join(f"{name} {view.shape}" for name, view in self.views.items())
         classes = "" if self.target is None else f"; {len(np.unique(self.target))} classes"
-        return f"{type(self).__name__}: {told}{classes}"
+        return f"{type(self).__name__}: {shapes}{classes}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -62,7 +62,7 @@ class CoupledSignals(MultiviewDataset):
     views : dict of str to array of shape (n_samples, n_features_v)
         The signals by view.
     DESCR : str
-        What the data are, where they come from, and their rights.
+        Description of the data, their origin and their rights.
     shapes : dict of str to tuple of int
         The shape of one sample of each view.
     target : None
@@ -95,11 +95,11 @@ class ImageDataset:
     Parameters
     ----------
     images : dict of str to list of arrays of shape (height, width, 3) or (height, width)
-        For each kind of picture a list; entry i of one list belongs to entry i of the others.
+        A list for each kind of picture; entry i of one list belongs to entry i of the others.
     names : list of str
         The name of each entry.
     DESCR : str
-        What the pictures are, where they come from, and their rights.
+        Description of the pictures, their origin and their rights.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class SoundDataset:
     names : list of str
         The name of each recording.
     DESCR : str
-        What the recordings are, where they come from, and their rights.
+        Description of the recordings, their origin and their rights.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class SoundDataset:
 
 
 def check_float_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return a number type if it is float32 or float64."""
+    """Return a number type, checked to be float32 or float64."""
     found = np.dtype(dtype)
     if found not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise ValueError(f"Expected dtype to be float32 or float64, got {found}.")

@@ -39,10 +39,10 @@ def make_coupled_signals(
     dtype: npt.DTypeLike = np.float64,
     random_state: Any = None,
 ) -> CoupledSignals:
-    """Draw signals with several views that share a sparse code, with the truth.
+    """Draw signals with several views that share a sparse code, with the true dictionaries and codes.
 
-    View v of a sample is ``c @ D_v`` plus noise, with one code c for all views. Atoms are normally distributed, the
-    coefficients that are not zero are, too, and every set of atoms is equally likely.
+    View v of a sample is ``c @ D_v`` plus noise, with one code c for all views. Atoms and nonzero coefficients are
+    normally distributed, and every set of atoms is equally likely.
 
     Parameters
     ----------
@@ -51,25 +51,24 @@ def make_coupled_signals(
     n_components : int, default=40
         Number of atoms.
     n_features : list of int, or dict of str to int, default=(20, 30)
-        Number of features of each view; a dict also names the views, which are ``view0``, ``view1``, ... otherwise.
+        Number of features of each view; a dict also names the views, which are otherwise ``view0``, ``view1``, ...
     n_nonzero_coefs : int, default=3
         Number of atoms in each sample.
     noise : float or list of float, default=0.0
-        Root mean square of the noise over that of the signals without noise: for all views, or for each.
+        Root mean square of the noise relative to that of the signals: for all views, or for each.
     missing : float or list of float, default=0.0
-        Share of the entries that are missing, NaN: in all views, or in each. Learners need ``missing="nan"`` then.
+        Share of missing entries (NaN) in all views, or in each. Learners then need ``missing="nan"``.
     positive_code : bool, default=False
-        Whether coefficients are not negative.
+        Whether coefficients are non-negative.
     positive_dict : bool or list of bool, default=False
-        Whether atoms are not negative: in all views, or in each.
+        Whether atoms are non-negative: in all views, or in each.
     normalize : {"joint", "views"}, default="joint"
-        Which norm of an atom is 1, as in :class:`coupledict.CoupledDictionaryLearning`. With ``"joint"`` it is that
-        over all views, and how the energy of an atom is divided among the views is drawn, too; with ``"views"`` it is
-        that in each view.
+        Which norm of an atom is 1, as in :class:`coupledict.CoupledDictionaryLearning`: with ``"joint"`` that over all
+        views, where the energy is divided among the views at random; with ``"views"`` that in each view.
     dtype : {float64, float32}, default=float64
         Number type of views, dictionaries and codes.
     random_state : int, RandomState, Generator or None
-        Determines all that is drawn.
+        Determines all random numbers.
 
     Returns
     -------
@@ -132,7 +131,7 @@ def _widths(n_features: Sequence[int] | Mapping[str, int]) -> tuple[list[str], l
 
 
 def _per_view(value: Any, n_views: int, name: str, check: Callable[[object, str], Value]) -> list[Value]:
-    """Return a checked value for each view; one value stands for all."""
+    """Return a checked value for each view; a single value applies to all."""
     if not isinstance(value, list | tuple | np.ndarray):
         return [check(value, name)] * n_views
     if len(value) != n_views:
@@ -150,7 +149,7 @@ def _draw_atoms(
         drawn = np.abs(drawn) if sign else drawn
         atoms.append(drawn / np.linalg.norm(drawn, axis=1, keepdims=True))
     if joint:
-        shares = rng.dirichlet(np.full(len(widths), 4.0), size=n_atoms)  # 4: an atom is seldom small in a view
+        shares = rng.dirichlet(np.full(len(widths), 4.0), size=n_atoms)  # with 4, an atom is seldom small in a view
         atoms = [np.sqrt(share)[:, None] * view for share, view in zip(shares.T, atoms, strict=True)]
     return atoms
 
@@ -158,7 +157,7 @@ def _draw_atoms(
 def _draw_codes(
     n_samples: int, n_atoms: int, n_nonzero: int, rng: np.random.Generator, *, positive: bool
 ) -> scipy.sparse.csr_array:
-    """Draw codes with the same number of nonzeros in each row, at places that are equally likely."""
+    """Draw codes with the same number of nonzeros in each row, at uniformly random positions."""
     indices = np.empty((n_samples, n_nonzero), dtype=np.int32)
     step = max(SIZES.drawn_numbers // n_atoms, 1)
     for start in range(0, n_samples, step):
@@ -173,7 +172,7 @@ def _draw_codes(
 
 
 def _observe(clean: Array, noise: float, missing: float, rng: np.random.Generator) -> Array:
-    """Return signals with noise of that relative strength, and NaN in that share of the entries."""
+    """Return signals with noise of this relative strength, and NaN in this share of the entries."""
     scale = noise * np.sqrt(np.mean(clean**2))
     seen = clean + scale * rng.standard_normal(clean.shape) if noise else clean
     if missing:

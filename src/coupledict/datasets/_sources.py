@@ -11,12 +11,12 @@ from ._remote import RemoteFile
 
 @functools.cache
 def registry() -> Mapping[str, RemoteFile]:
-    """Return all files by their places below the folder of data, in the order of the table."""
+    """Return all files by their paths below the data folder, in the order of the table."""
     return read_registry(resources.files(__package__).joinpath("sources.txt").read_text(encoding="utf-8"))
 
 
 def read_registry(text: str) -> dict[str, RemoteFile]:
-    """Read a table of files; a line has the number of bytes, the SHA-256, the place, and the address."""
+    """Read a table of files; a line has the number of bytes, the SHA-256, the path and the address."""
     files: dict[str, RemoteFile] = {}
     for line in text.splitlines():
         if not line or line.startswith("#"):

@@ -9,16 +9,15 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from ..foundation.arrays import Array
 from ._results import MultiviewDataset, check_float_dtype, description, vector_shapes
 
-INK = 4.0  # values from which a pixel of a digit, 0 to 16, counts as written on
+INK = 4.0  # pixel value, of 0 to 16, from which a pixel counts as ink
 
 
 def load_digit_views(*, dtype: npt.DTypeLike = np.float64) -> MultiviewDataset:
     """Load 1,797 handwritten digits, each described in four ways.
 
     The digits are those of :func:`sklearn.datasets.load_digits`, 8 x 8 pixels. The views are ``pixels``, ``fourier``
-    (40 magnitudes of the Fourier transform, which do not change if a digit is shifted around), ``projections`` (46 sums
-    along rows, columns and both diagonals) and ``profiles`` (32 distances from each of the four sides to the first
-    pixel that is written on).
+    (40 magnitudes of the Fourier transform, which are invariant to circular shifts), ``projections`` (46 sums along
+    rows, columns and both diagonals) and ``profiles`` (32 distances from the four sides to the first pixel with ink).
 
     Parameters
     ----------
@@ -52,9 +51,9 @@ def load_digit_views(*, dtype: npt.DTypeLike = np.float64) -> MultiviewDataset:
     shapes = {**vector_shapes(views), "pixels": (8, 8), "fourier": (8, 5), "profiles": (4, 8)}
     text = description(
         "1,797 handwritten digits of 43 writers in four views: pixels, magnitudes of the Fourier transform,"
-        " projections and profiles. All are made of the pixels.",
+        " projections and profiles, all computed from the pixels.",
         "From the Optical Recognition of Handwritten Digits data of E. Alpaydin and C. Kaynak, UCI Machine Learning"
-        " Repository (CC BY 4.0), as scikit-learn brings them.",
+        " Repository (CC BY 4.0), as bundled with scikit-learn.",
     )
     return MultiviewDataset(views, text, shapes, np.asarray(digits.target), [str(digit) for digit in range(10)])
 
@@ -70,7 +69,7 @@ def _projections(pictures: Array) -> Array:
 
 
 def _profiles(pictures: Array) -> Array:
-    """Return how far it is from the left, the right, the top and the bottom to the first pixel with ink."""
+    """Return the distances from the left, the right, the top and the bottom to the first pixel with ink."""
     written = pictures >= INK
     sides = (written, written[:, :, ::-1], written.transpose(0, 2, 1), written.transpose(0, 2, 1)[:, :, ::-1])
     return np.stack([np.where(side.any(axis=2), side.argmax(axis=2), side.shape[2]) for side in sides], axis=1)
@@ -114,7 +113,7 @@ def load_breast_cancer_views(*, dtype: npt.DTypeLike = np.float64) -> MultiviewD
         "569 samples of breast tissue: ten properties of cell nuclei, as their mean, the error of the mean, and the"
         " mean of the three worst.",
         "From the Breast Cancer Wisconsin (Diagnostic) data of W. Wolberg, O. Mangasarian, N. Street and W. Street,"
-        " UCI Machine Learning Repository (CC BY 4.0), as scikit-learn brings them.",
+        " UCI Machine Learning Repository (CC BY 4.0), as bundled with scikit-learn.",
     )
     names = {kind: [str(name) for name in table.feature_names[part]] for kind, part in columns.items()}
     return MultiviewDataset(

@@ -1,51 +1,33 @@
-"""Dask arrays as samples: each request of a learner becomes a task graph."""
+"""Dask arrays as samples: each job of a learner becomes a task graph."""
 
 from __future__ import annotations
 
-import functools
 import os
 import uuid
 from collections.abc import Sequence
-from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dask
 import dask.array as da
 import numpy as np
-import numpy.typing as npt
 from dask.array.dispatch import concatenate_lookup
-from dask.task_spec import Task, TaskRef
-from scipy.sparse import csr_array, hstack, vstack
+from dask.task_spec import Task
+from scipy.sparse import csr_array, hstack, issparse, vstack
 
 from ..coding.coder import Shortfall
 from ..coding.recipe import Recipe
-from ..coding.results import PassSums
-from ..coding.samples import Piece
-from ..data.block_work import (
-    EVERYTHING,
-    Largest,
-    Wanted,
-    block_codes,
-    block_draw,
-    block_energies,
-    block_largest,
-    block_sums,
-    count_gaps,
-    mean_energies,
-)
-from ..data.blocks import is_stored
-from ..data.interface import Data, Decode, Portion
-from ..data.moments import Fill, MomentSums
-from ..data.order import Order
-from ..data.pieces import mix_drawn, plan_draw, spread
-from ..files.codes import CodeFile, FolderWriter, open_codes, write_part
-from ..foundation.arrays import Array, Floats, common_dtype
+from ..coding.samples import Samples
+from ..data.blocks import InBlocks, is_stored
+from ..data.interface import Portion
+from ..data.jobs import Job, Part, Resources, RowJob, Rows, SumJob, Whole, WritePart
+from ..files.codes import CodeFile, FolderWriter, open_codes
+from ..foundation.arrays import Floats, common_dtype
 from ..foundation.missing import declared_missing
 from ..foundation.text import quoted
-from ..foundation.views import check_view
+from ..foundation.views import check_same_samples, check_view
 from ..parallel.jobs import Threads
-from ._graph import Block, Graph, Key, Ready, block_task, list_graph, needed_tasks, plan_readings, sum_graph
+from ._graph import Block, Graph, Key, WorkerJob, list_graph, needed_tasks, plan_readings, row_graph, sum_graph
 from ._run import Runner
 
 
@@ -54,75 +36,20 @@ def _new_name(what: str) -> str:
     return f"{what}-{uuid.uuid4().hex}"
 
 
-# What tasks do with a block. They are functions of the module so that they can be pickled.
+class _Keep(RowJob):
+    """Reads the samples, and keeps them as they are."""
 
+    def __init__(self, templates: list[Any]) -> None:
+        self._templates = templates
 
-def _largest(ready: Ready | None, views: list[Array], block: Block) -> Largest:
-    return block_largest(views)
+    @property
+    def templates(self) -> list[Any]:
+        """Empty views."""
+        return self._templates
 
-
-def _energies(ready: Ready | None, views: list[Array], block: Block, *, missing: bool) -> npt.NDArray[np.float64]:
-    return block_energies(views, block.piece, block.shown_names, missing=missing)
-
-
-def _gaps(ready: Ready | None, views: list[Array], block: Block) -> npt.NDArray[np.int64]:
-    return count_gaps(views)
-
-
-def _moments(ready: Ready | None, views: list[Array], block: Block, *, fill: Fill | None) -> MomentSums:
-    return MomentSums.over(views, fill)
-
-
-def _draw(ready: Ready | None, views: list[Array], block: Block, *, count: int, seed: int) -> list[Array]:
-    return block_draw(views, block.piece, count, seed)
-
-
-def _sums(ready: Ready, views: list[Array], block: Block, *, wanted: Wanted) -> PassSums:
-    return block_sums(ready.coder, views, block.piece, ready.recipe.dtype, Threads(), wanted, block.shown_names)
-
-
-def _code(ready: Ready, views: list[Array], block: Block, sources: list[int]) -> tuple[list[csr_array], Shortfall]:
-    dtype, names = ready.recipe.dtype, block.shown_names
-    return block_codes(ready.coder, views, block.piece, dtype, Threads(), sources, names)
-
-
-def _codes(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> list[csr_array]:
-    return _code(ready, views, block, sources)[0]
-
-
-def _one_code(ready: Ready, views: list[Array], block: Block, *, sources: list[int]) -> csr_array:
-    return _codes(ready, views, block, sources=sources)[0]
-
-
-def _write(
-    ready: Ready, views: list[Array], block: Block, *, sources: list[int], folder: Path
-) -> tuple[int, int, Shortfall]:
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"Expected the folder '{folder}' to be there for every worker, got no such folder on one of them. Codes are"
-            " written by the workers, so they need storage that all of them share."
-        )
-    (codes,), shortfall = _code(ready, views, block, sources)
-    write_part(folder, block.number, codes)
-    return codes.shape[0], codes.nnz, shortfall
-
-
-def _keep(ready: Ready | None, views: list[Array], block: Block) -> list[Array]:
-    return views
-
-
-def _codes_and_views(
-    ready: Ready, views: list[Array], block: Block, *, sources: list[int]
-) -> tuple[list[Array], csr_array]:
-    return views, _one_code(ready, views, block, sources=sources)
-
-
-def _decode(coded: tuple[list[Array], csr_array], decode: Decode) -> list[Array]:
-    return decode(*coded)
-
-
-def _same(decode: Decode) -> Decode:
-    return decode
+    def do(self, samples: Samples, resources: Resources) -> Rows:
+        """Return the views of a chunk."""
+        return Rows(samples.views)
 
 
 def _stack(parts: Sequence[csr_array], axis: int = 0) -> csr_array:
@@ -157,18 +84,6 @@ class CodeArray(da.Array):  # type: ignore[misc]
         return CodeArray, (self.dask, self.name, self.chunks, self.dtype, self._meta)
 
 
-def _empty_codes(recipe: Recipe) -> csr_array:
-    return csr_array((0, 0), dtype=recipe.dtype)
-
-
-def _pick(graph: Graph, name: str, place: int) -> Graph:
-    """Return a graph whose tasks return lists, with further tasks that take one entry out of each list."""
-    keys: list[Key] = [key for key in graph if isinstance(key, tuple) and key[0] == name]
-    picked: list[Key] = [(f"view{place}-{name}", i, 0) for _, i in keys]
-    tasks = (Task(new, getitem, TaskRef(old), place) for new, old in zip(picked, keys, strict=True))
-    return graph | {task.key: task for task in tasks}
-
-
 def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
     """Return checked Dask arrays with the row chunks of the first one, and all features in one chunk."""
     first = next(view for view in views if isinstance(view, da.Array))
@@ -195,17 +110,14 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
             view = array if mask is None else np.ma.array(array, mask=mask)
         if len(view.shape) != 2 or view.shape[1] == 0:
             raise ValueError(f"Expected {name} to have 2 dimensions and at least one feature, got shape {view.shape}.")
-        if view.shape[0] != first.shape[0]:
-            raise ValueError(
-                f"Expected the same number of samples in every view, got {first.shape[0]} and {view.shape[0]} ({name})."
-            )
+        check_same_samples([first, view], [names[0], name])
         check_view(np.empty((0, 1), view.dtype), name)
         chunks = (rows, (view.shape[1],))
         aligned.append(view.rechunk(chunks) if isinstance(view, da.Array) else da.from_array(view, chunks, name=False))
     return aligned
 
 
-class DaskData(Data):
+class DaskData(InBlocks):
     """Samples as Dask arrays, chunked along the samples. Blocks are the row chunks of the first array.
 
     Parameters
@@ -216,15 +128,14 @@ class DaskData(Data):
         Names of the views in error messages.
     """
 
-    all_held = False
-
     def __init__(self, views: Sequence[Any], names: Sequence[str]) -> None:
         self._runner = Runner()
-        self.present, self.n_views = [v for v, view in enumerate(views) if view is not None], len(views)
+        self.present = [v for v, view in enumerate(views) if view is not None]
+        self.n_views = len(views)
         self._names = tuple(names[v] for v in self.present)
         self._views = align([views[v] for v in self.present], self._names)
-        self._sizes = [int(rows) for rows in self._views[0].chunks[0]]
-        self.n_samples = sum(self._sizes)
+        self.sizes = [int(rows) for rows in self._views[0].chunks[0]]
+        self.n_samples = sum(self.sizes)
         self.widths = [int(view.shape[1]) for view in self._views]
         self.dtype = common_dtype([np.empty((0, 0), view.dtype) for view in self._views])
         self.missing = any(np.ma.isMaskedArray(view._meta) for view in self._views)
@@ -242,80 +153,27 @@ class DaskData(Data):
     def largest_of_views(self, threads: Threads) -> Floats:
         """Return the largest absolute value of each view; reads all chunks, once."""
         if self._largest is None:
-            found: Largest = self._sum("largest", _largest, self._blocks(None), None)
-            self._largest = found.values
+            self._largest = super().largest_of_views(threads)
         return self._largest
 
-    def mean_energies(self, threads: Threads) -> list[float]:
-        """Return the mean squared norm of the samples of each view; reads all chunks."""
-        job = functools.partial(_energies, missing=self.missing)
-        return mean_energies(self._sum("energies", job, self._blocks(None), None), self.widths)
+    def run(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Whole:
+        """Do a job: workers read chunks and work on them, and send only the results. `threads` are not used.
 
-    def gaps(self, threads: Threads) -> tuple[int, int]:
-        """Return how many samples have missing entries, and how many of these lack a whole view; reads all chunks."""
-        incomplete, lacking = self._sum("gaps", _gaps, self._blocks(None), None).tolist()
-        return incomplete, lacking
-
-    def moments(self, portion: Portion | None, threads: Threads, fill: Fill | None = None) -> MomentSums:
-        """Return sums over pairs of features; reads the chunks of the portion."""
-        job = functools.partial(_moments, fill=fill)
-        found: MomentSums = self._sum("moments", job, self._blocks(portion), None)
-        return found
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
-        """Return random samples from some of the chunks."""
-        pieces, share, seed = plan_draw(self._sizes, count, rng)
-        job = functools.partial(_draw, count=share, seed=seed)
-        return mix_drawn(self._list("draw", job, self._blocks(pieces), None), count, rng)
-
-    def order(self, rng: np.random.Generator) -> Order:
-        """Draw a random order of the chunks."""
-        return Order.random(len(self._sizes), rng)
-
-    def take(self, order: Order, place: int, size: int) -> tuple[list[Piece], int]:
-        """Return pieces of chunks; see :func:`coupledict.data.pieces.spread`."""
-        return spread(self._sizes, order, place, size)
-
-    def sum_codes(
-        self, recipe: Recipe, portion: Portion | None, threads: Threads, wanted: Wanted = EVERYTHING
-    ) -> PassSums:
-        """Run a pass: workers read chunks, code them, and send their sums. `threads` is not used on a cluster."""
-        job = functools.partial(_sums, wanted=wanted)
-        found: PassSums = self._sum("sums", job, self._blocks(portion), recipe)
-        return found
-
-    def codes(self, recipe: Recipe, sources: Sequence[int], threads: Threads) -> list[da.Array]:
-        """Return Dask arrays whose chunks are sparse; nothing is computed yet."""
-        name, blocks, ready = _new_name("codes"), self._blocks(None, empty=True), _new_name("recipe")
-        graph: Graph = {ready: Task(ready, Ready, recipe)}
-        if recipe.rule.coupling == "code":
-            job: Any = functools.partial(_one_code, sources=list(sources))
-            graph |= {(name, i, 0): block_task((name, i, 0), job, [block], "", ready) for i, block in enumerate(blocks)}
-            return [self._lazy(graph, name, recipe.n_atoms, _empty_codes(recipe))]
-        job = functools.partial(_codes, sources=list(sources))
-        graph |= {(name, i): block_task((name, i), job, [block], "", ready) for i, block in enumerate(blocks)}
-        width, empty = recipe.n_atoms, _empty_codes(recipe)
-        return [
-            self._lazy(_pick(graph, name, group), f"view{group}-{name}", width, empty) for group in range(len(sources))
-        ]
-
-    def decoded(
-        self, recipe: Recipe, sources: Sequence[int], decode: Decode, widths: Sequence[int], threads: Threads
-    ) -> list[da.Array]:
-        """Return what `decode` makes of each chunk, as Dask arrays; nothing is computed yet."""
-        name, blocks, ready = _new_name("decoded"), self._blocks(None, empty=True), _new_name("recipe")
-        table = _new_name("decode")
-        graph: Graph = {ready: Task(ready, Ready, recipe), table: Task(table, _same, decode)}
-        job = functools.partial(_codes_and_views, sources=list(sources))
-        for i, block in enumerate(blocks):
-            coded: Key = (f"coded-{name}", i)
-            graph[coded] = block_task(coded, job, [block], "", ready)
-            graph[name, i] = Task((name, i), _decode, TaskRef(coded), TaskRef(table))
-        empty = np.empty((0, 0), recipe.dtype)
-        return [
-            self._lazy(_pick(graph, name, place), f"view{place}-{name}", width, empty)
-            for place, width in enumerate(widths)
-        ]
+        Arrays with one row for each sample are not computed yet: they are Dask arrays.
+        """
+        what = type(job).__name__.lower()
+        blocks = self._blocks(job, portion)
+        if isinstance(job, RowJob):
+            return cast(Whole, self._lazy(what, job, blocks))
+        name, key = _new_name(what), _new_name("job")
+        if isinstance(job, SumJob):
+            graph, result = sum_graph(name, key, blocks, self._runner.n_threads())
+            found = self._compute(graph, result, name, blocks, key, job)
+            total: Whole = job.join([found])
+            return total
+        graph, result = list_graph(name, key, blocks)
+        joined: Whole = job.join(self._compute(graph, result, name, blocks, key, job))
+        return joined
 
     def write_codes(
         self, recipe: Recipe, sources: Sequence[int], out: str | os.PathLike[str], threads: Threads
@@ -326,10 +184,9 @@ class DaskData(Data):
                 f"Expected a folder for the codes, got {quoted(out)}: workers write parts side by side, and a Zarr"
                 " group of codes is written from front to back. Give a name that does not end in '.zarr'."
             )
+        shortfall = Shortfall()
         with FolderWriter(out, recipe.n_atoms, recipe.dtype) as writer:
-            job = functools.partial(_write, sources=list(sources), folder=writer.temporary)
-            shortfall = Shortfall()
-            for size, nnz, own in self._list("write", job, self._blocks(None, empty=True), recipe):
+            for size, nnz, own in self.run(WritePart(recipe, list(sources), writer.temporary), threads):
                 writer.note(size, nnz)
                 shortfall += own
         shortfall.warn(recipe.rule.tol)
@@ -337,63 +194,46 @@ class DaskData(Data):
 
     def in_memory(self) -> list[da.Array]:
         """Return the views persisted in the memory of the workers; one worker reads all views of a chunk."""
-        name, blocks = _new_name("read"), self._blocks(None, empty=True)
-        graph: Graph = {(name, i): block_task((name, i), _keep, [block], "", None) for i, block in enumerate(blocks)}
-        lazy = []
-        for place, view in enumerate(self._views):
-            empty = np.empty((0, 0), view.dtype)
-            lazy.append(self._lazy(_pick(graph, name, place), f"view{place}-{name}", self.widths[place], empty))
-        return list(dask.persist(*lazy))
+        templates = [np.empty((0, int(view.shape[1])), view.dtype) for view in self._views]
+        return list(dask.persist(*self.run(_Keep(templates), Threads())))
 
-    def _blocks(self, portion: Portion | None, *, empty: bool = False) -> list[Block]:
-        """Return the blocks of a portion, or all; empty ones only if `empty` is set. At least one is returned."""
-        if not isinstance(portion, list | None):
-            raise TypeError("Expected pieces of chunks, got rows of arrays in memory.")
-        whole = [Piece(number, 0, size) for number, size in enumerate(self._sizes)]
-        pieces = [piece for piece in (whole if portion is None else portion) if empty or piece.stop > piece.start]
-        pieces = pieces or whole[:1]
-        names, widths = self._names, tuple(self.widths)
+    def _blocks(self, job: Job[Any, Any], portion: Portion | None) -> list[Block]:
+        """Return the blocks that a job is done with."""
         return [
             Block(
-                number,
-                piece,
-                self._sizes[piece.block],
-                names,
-                widths,
-                self._readings[piece.block],
-                self.scale,
-                self.dtype,
-                self._only_marked,
+                number=number,
+                piece=piece,
+                rows=self.sizes[piece.block],
+                names=self._names,
+                widths=tuple(self.widths),
+                reading=self._readings[piece.block],
+                scale=self.scale,
+                dtype=self.dtype,
+                missing=self.missing,
+                only_marked=self._only_marked,
+                standard=self.standard,
             )
-            for number, piece in enumerate(pieces)
+            for number, piece in enumerate(self.pieces_for(job, portion))
         ]
 
-    def _sum(self, what: str, job: Any, blocks: list[Block], recipe: Recipe | None) -> Any:
-        name, ready = _new_name(what), None if recipe is None else _new_name("recipe")
-        graph, key = sum_graph(name, job, blocks, ready, self._runner.n_threads())
-        return self._run(graph, key, name, blocks, recipe, ready)
-
-    def _list(self, what: str, job: Any, blocks: list[Block], recipe: Recipe | None) -> list[Any]:
-        name, ready = _new_name(what), None if recipe is None else _new_name("recipe")
-        graph, key = list_graph(name, job, blocks, ready)
-        found: list[Any] = self._run(graph, key, name, blocks, recipe, ready)
-        return found
-
-    def _run(
-        self, graph: Graph, key: Key, name: str, blocks: list[Block], recipe: Recipe | None, ready: Key | None
-    ) -> Any:
+    def _compute(self, graph: Graph, result: Key, name: str, blocks: list[Block], key: Key, job: Job[Any, Any]) -> Any:
         graph |= needed_tasks(self._shared, (needed for block in blocks for needed in block.reading.needs))
-        if recipe is None:
-            return self._runner.run(graph, key, name)
         # A task, not scattered data: it can be computed again if the worker that holds it dies.
-        graph[ready] = Task(ready, Ready, recipe)
-        recipes = [other for other in (recipe, recipe.filled_by, recipe.teacher) if other is not None]
-        size = sum(array.nbytes for other in recipes for array in other.dictionaries)
-        return self._runner.run(graph, key, name, extra_bytes=size)
+        graph[key] = Task(key, WorkerJob, job)
+        return self._runner.run(graph, result, name, extra_bytes=0 if job.coding is None else job.coding.nbytes)
 
-    def _lazy(self, graph: Graph, name: str, width: int, empty: Any) -> da.Array:
-        kind = CodeArray if isinstance(empty, csr_array) else da.Array
-        return kind(self._shared | self._futures | graph, name, chunks=(tuple(self._sizes), (width,)), meta=empty)
+    def _lazy(self, what: str, job: RowJob, blocks: list[Block]) -> list[da.Array]:
+        """Return what a job makes of all chunks as Dask arrays; nothing is computed yet."""
+        key = _new_name("job")
+        graph, names = row_graph(_new_name(what), key, blocks, len(job.templates))
+        graph[key] = Task(key, WorkerJob, job)
+        graph = self._shared | self._futures | graph
+        arrays = []
+        for name, template in zip(names, job.templates, strict=True):
+            kind = CodeArray if issparse(template) else da.Array
+            chunks = (tuple(self.sizes), (template.shape[1],))
+            arrays.append(kind(graph, name, chunks=chunks, meta=template[:, :0]))
+        return arrays
 
 
 def persist(views: Sequence[Any]) -> list[da.Array | None]:

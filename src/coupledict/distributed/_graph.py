@@ -10,6 +10,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any, TypeAlias
 
 import dask
@@ -18,17 +19,16 @@ import numpy as np
 from dask.sizeof import sizeof
 from dask.task_spec import GraphNode, Task, TaskRef
 
-from ..coding.coder import Coder
-from ..coding.making import make_coder
-from ..coding.recipe import Recipe
 from ..coding.results import PassSums
-from ..coding.samples import Piece
-from ..data.tree import FAN_IN, TreeSum
+from ..coding.samples import Piece, Samples
+from ..data.jobs import FAN_IN, Job, Resources, TreeSum
 from ..foundation.arrays import Array, multiply
 from ..foundation.block_sizes import SIZES
 from ..foundation.missing import check_marked, declared_missing
+from ..foundation.standardization import Standardization
 from ..foundation.views import check_view
-from ._run import tell
+from ..parallel.jobs import Threads
+from ._run import report_finished
 
 Key: TypeAlias = Any
 Graph: TypeAlias = dict[Key, GraphNode]
@@ -142,8 +142,11 @@ class Block:
     reading : Reading
     scale, dtype : float, dtype
         Power of two that the samples are multiplied by, and their dtype afterwards.
+    missing : bool
+        Whether NaN stands for a missing entry.
     only_marked : bool
         Whether NaN that is not marked as missing is an error although entries are missing.
+    standard : Standardization or None
     """
 
     number: int
@@ -154,21 +157,18 @@ class Block:
     reading: Reading
     scale: float
     dtype: np.dtype[Any]
-    only_marked: bool = False
+    missing: bool
+    only_marked: bool
+    standard: Standardization | None = None
 
-    @property
-    def shown_names(self) -> tuple[str, ...] | None:
-        """Names of the views in messages about samples; None for a single view."""
-        return None if self.names == ("X",) else self.names
-
-    def load(self, known: dict[Key, Any]) -> list[Array]:
+    def load(self, known: dict[Key, Any]) -> Samples:
         """Return the rows of all views."""
         number = self.piece.block
         try:
             loaded = self.reading(known)
         except Exception as error:
             raise OSError(f"Could not read chunk {number}: {error}") from error
-        views = []
+        views: list[Array] = []
         for view, name, width in zip(loaded, self.names, self.widths, strict=True):
             array = check_view(view, f"chunk {number} of {name}")
             if array.shape != (self.rows, width):
@@ -179,43 +179,52 @@ class Block:
             if self.only_marked:
                 check_marked(array, declared_missing(view), f"chunk {number} of {name}")
             views.append(array[self.piece.start : self.piece.stop])
-        return multiply(views, self.scale, self.dtype)
+        scaled = multiply(views, self.scale, self.dtype)
+        names = None if self.names == ("X",) else self.names  # of a single view, messages name the samples only
+        return Samples(scaled, self.dtype, origin=self.piece, names=names, missing=self.missing, standard=self.standard)
 
     def __dask_tokenize__(self) -> int:
         return self.number  # names of tasks are unique in every pass, so this need not be
 
 
-class Ready:
-    """A recipe that is sent to the workers; each makes its coder once, for all its chunks."""
+class WorkerJob:
+    """A job that is sent to the workers; each makes the coder of its recipe once, for all its chunks."""
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.recipe = recipe
-        self._coder: Coder | None = None
+    def __init__(self, job: Job[Any, Any]) -> None:
+        self.job = job
+        self._resources: Resources | None = None
         self._making = threading.Lock()
 
-    @property
-    def coder(self) -> Coder:
-        """The coder, made at the first access; its results do not depend on the worker."""
+    def do(self, samples: Samples) -> Any:
+        """Return the result of a block; it does not depend on the worker."""
         with self._making:
-            if self._coder is None:
-                self._coder = make_coder(self.recipe, 1)
-            return self._coder
+            if self._resources is None:
+                self._resources = Resources.for_job(self.job, Threads())
+        return self.job.do(samples, self._resources)
 
-    def __reduce__(self) -> tuple[type[Ready], tuple[Recipe]]:
-        return Ready, (self.recipe,)
-
-
-Job: TypeAlias = Callable[[Ready | None, list[Array], Block], Any]
+    def __reduce__(self) -> tuple[type[WorkerJob], tuple[Job[Any, Any]]]:
+        return WorkerJob, (self.job,)
 
 
-def work_on(job: Job, blocks: list[Block], run: str, needs: tuple[Key, ...], ready: Ready | None, *values: Any) -> Any:
-    """Read some neighbouring blocks, apply the job to each, and return the sum."""
+def work_on(job: WorkerJob, blocks: list[Block], run: str, needs: tuple[Key, ...], *values: Any) -> Any:
+    """Read some neighbouring blocks, do the job with each, and return the sum; of one block, its result."""
     known = dict(zip(needs, values, strict=True))
     tree = TreeSum()
     for block in blocks:
-        tree.add(job(ready, block.load(known), block))
-        tell(run)
+        tree.add(job.do(block.load(known)))
+        report_finished(run)
     return tree.total()
+
+
+def rows_of(job: WorkerJob, blocks: list[Block], run: str, needs: tuple[Key, ...], *values: Any) -> list[Any]:
+    """Return the arrays that a job makes of one block."""
+    arrays: list[Any] = work_on(job, blocks, run, needs, *values).arrays
+    return arrays
+
+
+def only_rows_of(job: WorkerJob, blocks: list[Block], run: str, needs: tuple[Key, ...], *values: Any) -> Any:
+    """Return the only array that a job makes of one block."""
+    return rows_of(job, blocks, run, needs, *values)[0]
 
 
 def add_up(first: Any, *others: Any) -> Any:
@@ -231,17 +240,16 @@ def collect(*parts: Any) -> list[Any]:
     return list(parts)
 
 
-def block_task(key: Key, job: Job, blocks: list[Block], run: str, ready: Key | None) -> Task:
-    """Return the task that works on some blocks."""
+def block_task(key: Key, job: Key, blocks: list[Block], run: str, function: Callable[..., Any] = work_on) -> Task:
+    """Return the task that works on some blocks; `job` is the key of a :class:`WorkerJob`."""
     needs = tuple(dict.fromkeys(needed for block in blocks for needed in block.reading.needs))
-    recipe = None if ready is None else TaskRef(ready)
-    return Task(key, work_on, job, blocks, run, needs, recipe, *(TaskRef(needed) for needed in needs))
+    return Task(key, function, TaskRef(job), blocks, run, needs, *(TaskRef(needed) for needed in needs))
 
 
-def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_threads: int) -> tuple[Graph, Key]:
+def sum_graph(name: str, job: Key, blocks: list[Block], n_threads: int) -> tuple[Graph, Key]:
     """Return tasks that work on blocks and add up the results, and the key of the sum.
 
-    The tree is that of :class:`coupledict.data.tree.TreeSum`, so the sum is the same to the last bit. If there are many
+    The tree is that of :class:`coupledict.data.jobs.TreeSum`, so the sum is the same to the last bit. If there are many
     blocks per thread, one task does all blocks of a lowest node, so that fewer sums are sent.
     """
     grouped = len(blocks) >= FAN_IN * SIZES.groups_per_thread * n_threads
@@ -251,7 +259,7 @@ def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_thr
     key: Key
     for start in range(0, len(blocks), size):
         key = (name, start // size)
-        graph[key] = block_task(key, job, blocks[start : start + size], name, ready)
+        graph[key] = block_task(key, job, blocks[start : start + size], name)
         level.append(key)
     depth = 0
     while len(level) > 1:
@@ -269,14 +277,28 @@ def sum_graph(name: str, job: Job, blocks: list[Block], ready: Key | None, n_thr
     return graph, level[0]
 
 
-def list_graph(name: str, job: Job, blocks: list[Block], ready: Key | None) -> tuple[Graph, Key]:
+def list_graph(name: str, job: Key, blocks: list[Block]) -> tuple[Graph, Key]:
     """Return tasks that work on blocks and collect the results in a list, and the key of the list."""
-    graph: Graph = {}
-    for i, block in enumerate(blocks):
-        graph[name, i] = block_task((name, i), job, [block], name, ready)
+    graph: Graph = {(name, i): block_task((name, i), job, [block], name) for i, block in enumerate(blocks)}
     key = f"collect-{name}"
     graph[key] = Task(key, collect, *(TaskRef((name, i)) for i in range(len(blocks))))
     return graph, key
+
+
+def row_graph(name: str, job: Key, blocks: list[Block], n_arrays: int) -> tuple[Graph, list[str]]:
+    """Return tasks that make arrays with one row for each sample, and the names of these arrays."""
+    graph: Graph = {}
+    if n_arrays == 1:
+        for i, block in enumerate(blocks):
+            graph[name, i, 0] = block_task((name, i, 0), job, [block], "", only_rows_of)
+        return graph, [name]
+    names = [f"view{place}-{name}" for place in range(n_arrays)]
+    for i, block in enumerate(blocks):
+        made: Key = (name, i)
+        graph[made] = block_task(made, job, [block], "", rows_of)
+        for place, own in enumerate(names):
+            graph[own, i, 0] = Task((own, i, 0), getitem, TaskRef(made), place)
+    return graph, names
 
 
 # Dask schedules tasks and frees memory by the sizes of results, and knows only the sizes of arrays.
@@ -287,9 +309,10 @@ def _size_of_sums(found: PassSums) -> int:
     return sum(array.nbytes for array in [*arrays, *found.worst.rows, found.uses] if array is not None)
 
 
-def _size_of_ready(ready: Ready) -> int:
-    return sum(array.nbytes for array in ready.recipe.dictionaries)
+def _size_of_job(job: WorkerJob) -> int:
+    recipe = job.job.coding
+    return 0 if recipe is None else recipe.nbytes
 
 
 sizeof.register(PassSums, _size_of_sums)
-sizeof.register(Ready, _size_of_ready)
+sizeof.register(WorkerJob, _size_of_job)

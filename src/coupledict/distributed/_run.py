@@ -50,7 +50,7 @@ def _note_finished(event: tuple[float, str]) -> None:
         _last_news[run] = time.monotonic()
 
 
-def tell(run: str) -> None:
+def report_finished(run: str) -> None:
     """Report to the client that a chunk is finished; does nothing outside a worker."""
     distributed = sys.modules.get("distributed")
     if run and distributed is not None:
@@ -86,8 +86,8 @@ class Runner:
     def run(self, graph: dict[Any, Any], key: Any, run: str, extra_bytes: int = 0) -> Any:
         """Return the value of a key.
 
-        `run` is the name that the tasks pass to :func:`tell`. `extra_bytes` is the size of the dictionaries in the
-        graph, for which Dask should not warn of a large graph.
+        `run` is the name that the tasks pass to :func:`report_finished`. `extra_bytes` is the size of the dictionaries
+        in the graph, for which Dask should not warn of a large graph.
         """
         if self.client is None:
             return self._get(graph, key)

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..coding.rule import CodingRule
+from ..coding.rule import CODING_CONSTRAINTS, CodingRule
 from ..data.interface import Data
 from ..data.memory import InMemory
+from ..data.moments import Moments
 from ..files.codes import CodeFile, check_new
 from ..files.state import ModelState, make_estimator, plain_parameters
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import make_generator
-from ..foundation.missing import Missing
+from ..foundation.missing import MISSING, Missing
+from ..foundation.parameters import BOOLEAN, Constraints, check_parameters
 from ..foundation.progress import Callback, Record
-from ..foundation.views import ViewsLike, check_view
-from ..learning import engine
+from ..foundation.standardization import Standardization
+from ..foundation.views import ViewsLike, check_view, explain_split_lists
+from ..learning import batches, engine
 from ..learning.checkpoint import Checkpoint, read_checkpoint
 from ..learning.fitted import FittedDictionaries
-from ..learning.moments import Moments
+from ..learning.model_file import from_tensors, to_tensors
+from ..learning.prediction import ViewPredictors
 from ..learning.predictors import Predictors
-from ..learning.running_sums import RunningSums
-from ..learning.settings import LearningSettings
+from ..learning.settings import LEARNING_CONSTRAINTS, LearningSettings
+from ..learning.updates import RunningSums
 from ..parallel.jobs import Threads, count_jobs
 from .display import PicturedMixin
 from .keeping import keep_fitted
@@ -40,20 +44,35 @@ from .verbose import watched
 class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseEstimator):  # type: ignore[misc]
     """A learner: parameters in, fitted dictionaries out.
 
-    Subclasses define how their parameters become settings (`_settings`), how fitted dictionaries become attributes
+    Subclasses define how their parameters become settings (`_make_settings`), how fitted dictionaries become attributes
     (`_show`), and back (`_fitted`).
     """
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **RunMixin._parameter_constraints,
+        **CODING_CONSTRAINTS,
+        **{name: LEARNING_CONSTRAINTS[name] for name in ("n_components", "max_iter", "init", "constant_atom")},
+        "missing": (MISSING,),
+        "sparse_output": (BOOLEAN,),
+    }
 
     missing: Missing
     history_: list[Record]
     n_iter_: int
     _running: RunningSums | None = None
     _moments: Moments | None = None
-    _finds_moments = True  # tasks that need no second guess of missing entries switch this off
+    _standard: Standardization | None = None
+    _view_predictors: ClassVar[ViewPredictors] = {}  # of a learner that is not fitted
+    _finds_moments = True  # switched off by tasks that need no second estimate of missing entries
+
+    def _settings(self) -> LearningSettings:
+        """Return the parameters as settings; raise for parameters that are wrong, or that do not work together."""
+        check_parameters(self._parameter_constraints, vars(self))
+        return self._make_settings()
 
     @abstractmethod
-    def _settings(self) -> LearningSettings:
-        """Return the checked parameters."""
+    def _make_settings(self) -> LearningSettings:
+        """Return the parameters, each of which has been checked, as settings."""
 
     @abstractmethod
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
@@ -64,10 +83,8 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     def _fitted(self) -> FittedDictionaries:
         """The fitted state, collected from the attributes."""
 
-    def _check_parameters(self) -> None:
-        """Raise for parameters that are wrong, or that do not work together."""
-        self._settings()
-        self._check_run()
+    def _check_combination(self) -> None:
+        self._make_settings()
 
     @property
     def _rule(self) -> CodingRule:
@@ -82,13 +99,15 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         return {}
 
     def _keep(self, fitted: FittedDictionaries, names: dict[str, Any] | None = None) -> None:
-        """Set the fitted attributes in one step, so that an interrupt cannot split it. `names` come from `_names`."""
+        """Set the fitted attributes in one step, which an interrupt cannot split. `names` come from `_names`."""
         names = {} if names is None else names
         common = {
             "history_": fitted.history,
             "n_iter_": fitted.n_iter,
             "_running": fitted.running,
             "_moments": fitted.moments,
+            "_standard": fitted.standard,
+            "_view_predictors": fitted.view_predictors,
         }
         keep_fitted(self, common | names | self._show(fitted, names))
 
@@ -97,11 +116,23 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     ) -> FittedDictionaries:
         """Return the fitted state. Only `components_` must exist, so they may also have been set by hand."""
         history, n_iter = getattr(self, "history_", []), getattr(self, "n_iter_", 0)
-        return FittedDictionaries(components, weights, history, n_iter, predictors or {}, self._running, self._moments)
+        if self._standard is not None:
+            components = self._standard.standard_atoms(components)
+        return FittedDictionaries(
+            components,
+            weights,
+            history,
+            n_iter,
+            predictors or {},
+            self._running,
+            self._moments,
+            self._standard,
+            self._view_predictors,
+        )
 
-    def _ridge_alpha(self) -> float | Literal["auto"] | None:
-        """Return the penalty of the refitted dictionaries for prediction; None if there are to be none."""
-        return None
+    def _prediction(self) -> dict[str, Any]:
+        """Return how a view is predicted from others, as arguments of the engine."""
+        return {}
 
     def _learn(
         self,
@@ -115,7 +146,6 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
         """Fit to opened samples. Ensembles pass their own threads and callback."""
-        self._check_run()
         settings, name, parameters = self._settings(), type(self).__name__, plain_parameters(self)
         if checkpoint is None and checkpoint_every != 1:
             raise ValueError(
@@ -125,30 +155,32 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         facts = describe_names(names)
         writer = None if checkpoint is None else Checkpoint(checkpoint, checkpoint_every, name, parameters, facts)
         saved = None if resume is None else read_checkpoint(resume, name, parameters)
-        with watched(self.verbose, name, self.callback if callback is None else callback) as told:
+        with watched(self.verbose, name, self.callback if callback is None else callback) as report:
             fitted = engine.fit(
                 data,
                 settings,
                 self._threads() if threads is None else threads,
-                ridge_alpha=self._ridge_alpha(),
+                **self._prediction(),
                 find_moments=self._finds_moments,
                 go_on_from=go_on_from,
                 saved=saved,
                 checkpoint=writer,
-                callback=told,
+                callback=report,
             )
         self._keep(fitted, names)
+        if self.verbose:
+            for line in self._described():
+                print(f"{name}: {line}", flush=True)
 
-    def _learn_batch(self, batch: InMemory, forgetting: float = 0.0) -> None:
+    def _learn_batch(self, batch: InMemory, settings: LearningSettings, forgetting: float = 0.0) -> None:
         """Learn from one more batch, starting from the present state."""
-        self._check_run()
-        settings, threads = self._settings(), self._threads()
+        threads = self._threads()
         known = self._fitted if hasattr(self, "components_") else None
         names = self._names(batch) if known is None else {}
         if known is None or known.running is None:
             rng = make_generator(self.random_state)
-            known = engine.begin_batches(batch, settings, threads, rng, known)
-        self._keep(engine.learn_batch(known, batch, settings, threads, forgetting=forgetting), names)
+            known = batches.begin_batches(batch, settings, threads, rng, known)
+        self._keep(batches.learn_batch(known, batch, settings, threads, forgetting=forgetting), names)
 
     @abstractmethod
     def _open_batch(self, X: Any) -> InMemory:
@@ -163,8 +195,9 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
 
         Atoms are updated from running sums over the batches, as in :class:`coupledict.OnlineDictionaryLearning`;
         parameters that describe passes over the samples, such as `max_iter`, `schedule` and `update`, are not used.
-        After `fit` it starts from the dictionaries learned there. The refitted dictionaries of `predict` are dropped,
-        because they belong to the former dictionaries.
+        After `fit` it starts from the dictionaries learned there. What `predict` uses beside the dictionaries is
+        dropped, because it belongs to the former ones. The first batch, or an earlier `fit`, decides what is subtracted
+        from features and what they are multiplied by (`scale`).
 
         Parameters
         ----------
@@ -177,16 +210,17 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         -------
         self
         """
+        settings = self._settings()
         self._check_arguments("partial_fit", X, y)
-        self._learn_batch(self._open_batch(X), self._forgetting())
+        self._learn_batch(self._open_batch(X), settings, self._forgetting())
         return self
 
     @abstractmethod
-    def _open(self, X: Any) -> Data:
-        """Return samples that a user gave as :class:`Data`; some of several views may be absent."""
+    def _open(self, given: Any) -> Data:
+        """Return samples, as `_list` returns them, as :class:`Data`; some of several views may be absent."""
 
     def _list(self, X: Any) -> Any:
-        """Return the views of samples as a list, if there are several."""
+        """Return what a user gave; several views as a list."""
         return X
 
     def _check_arguments(self, method: str, X: object, y: object = None, others: tuple[object, ...] = ()) -> None:
@@ -210,7 +244,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             The samples, in memory or not, as in `fit`. Of several views, None stands for an absent one; a dict may
             leave it out. Sparse arrays of SciPy are accepted; a block of their rows at a time is made dense.
         *others : not accepted
-            An error says that views belong into one list.
+            An error says that views belong in one list.
         out : path, optional
             Write the codes there, part by part, so that they need not fit in memory: to a Zarr group if the name ends
             in ``.zarr``, otherwise to a folder of ``.npz`` parts. The name appears when all parts are written.
@@ -224,12 +258,13 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         check_is_fitted(self)
         self._check_arguments("transform", X, others=others)
         rule, threads = self._rule, self._threads()
+        given = self._list(X)
         if out is not None:
             check_new(out)  # before the samples are read
-            return self._fitted.write_codes(self._open(X), rule, out, threads)
+            return self._fitted.write_codes(self._open(given), rule, out, threads)
         self._check_container()
-        codes = self._fitted.codes(self._open(X), rule, threads)
-        contained: Codes = self._contained(codes[0] if rule.coupling == "code" else codes, self._list(X))
+        codes = self._fitted.codes(self._open(given), rule, threads)
+        contained: Codes = self._contained(codes[0] if rule.coupling == "code" else codes, given)
         return contained
 
     def score(self, X: ViewsLike, y: object = None) -> float:
@@ -249,7 +284,10 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         """
         check_is_fitted(self)
         self._check_arguments("score", X, y)
-        return self._fitted.explained(self._open(X), self._rule, self._threads())
+        rule = self._rule
+        with explain_split_lists(X):
+            data = self._open(self._list(X))
+        return self._fitted.explained(data, rule, self._threads())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "components_")
@@ -261,14 +299,14 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         return tags
 
     def _to_state(self) -> ModelState:
-        tensors, facts = self._fitted.tensors_and_facts()
+        tensors, facts = to_tensors(self._fitted)
         return ModelState.of(self, tensors, **facts, **describe_names(vars(self)))
 
     @classmethod
     def _from_state(cls, state: ModelState) -> Any:
         learner = make_estimator(cls, state.parameters)
         settings = learner._settings()
-        fitted = FittedDictionaries.from_state(state, settings)
+        fitted = from_tensors(state, settings)
         settings.check_fit(fitted.components)
         learner._keep(fitted)
         restore_names(learner, state.facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ..coding.encode import check_dictionaries, match_views, sparse_encode
-from ..coding.rule import Pursuit
+from ..coding.rule import CODING_CONSTRAINTS
 from ..coding.samples import first_bad, not_finite_in
 from ..foundation.arrays import Array, common_dtype
-from ..foundation.checks import check_choice, check_weights
+from ..foundation.checks import check_weights
+from ..foundation.choices import Pursuit
 from ..foundation.mapped import find_map
-from ..foundation.missing import Missing
+from ..foundation.missing import MISSING, Missing
+from ..foundation.parameters import BOOLEAN, N_JOBS, NONE, ArrayLike, Constraints, check_parameters
 from ..foundation.tables import is_table
 from ..foundation.tensors import with_numpy
 from ..foundation.views import ViewsLike, is_view_list, list_views, view_labels, view_names
@@ -68,6 +70,15 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
     array([[0., 2., 0.]])
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "dictionary": (),
+        **CODING_CONSTRAINTS,
+        "missing": (MISSING,),
+        "view_weights": (NONE, ArrayLike("a list of numbers")),
+        "sparse_output": (BOOLEAN,),
+        "n_jobs": N_JOBS,
+    }
+
     def __init__(
         self,
         dictionary: ViewsLike,
@@ -107,7 +118,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
-        check_choice(self.missing, "missing", get_args(Missing))
+        check_parameters(self._parameter_constraints, vars(self))
         dictionaries, single = check_dictionaries(self.dictionary)
         widths = [None if d is None else int(d.shape[1]) for d in dictionaries]
         if X is not None:
@@ -152,7 +163,8 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
             Or a table, if ``set_output`` says so.
         """
         self._check_container()
-        check_names(self, self._list(X))
+        given = self._list(X)
+        check_names(self, given)
         table = X
         if check_dictionaries(self.dictionary)[1]:
             table = _check_single(self, X, least=0)
@@ -173,7 +185,7 @@ class SparseCoder(CodesMixin, PicturedMixin, BaseEstimator):  # type: ignore[mis
             view_weights=self.view_weights,
             n_jobs=self.n_jobs,
         )
-        codes: Codes = self._contained(coded, self._list(X))
+        codes: Codes = self._contained(coded, given)
         return codes
 
     def inverse_transform(self, codes: Any) -> Array | list[Array | None]:
@@ -224,7 +236,7 @@ def _check_single(coder: SparseCoder, X: Any, *, least: int) -> Any:
     X = with_numpy(X)
     if is_table(X) or np.ma.isMaskedArray(X) or find_map(X) is not None:
         return X
-    # It adds up all numbers, and looks closer if that overflows.
+    # The check adds up all numbers, and looks closer if the sum overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         return check_array(
             X,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from ..coding.rule import Coupling, Pursuit
+from ..foundation.choices import Coupling, Normalize, PredictorName, Pursuit, UnusedAtoms, UpdateName
 from ..foundation.missing import Missing
+from ..foundation.parameters import BOOLEAN, Constraints
 from ..foundation.progress import Callback
-from ..foundation.views import ViewsLike
+from ..foundation.views import ViewsLike, list_views, view_names
 from ..learning.schedule import Growth, Schedule
-from ..learning.settings import LearningSettings, Normalize, PositiveDict, ViewWeights
+from ..learning.settings import LEARNING_CONSTRAINTS, LearningSettings, PositiveDict, ViewWeights
 from ..learning.start import Init
-from ..learning.unused import UnusedAtoms
-from ..learning.updates import UpdateName
 from .opening import open_all_views
 from .several_views import SeveralViews
 
@@ -29,6 +28,7 @@ PAPER: dict[str, Any] = {
     "coupling": "code",
     "pursuit": "omp",
     "view_weights": None,
+    "scale": None,
     "predictor": "dictionary",
 }
 
@@ -48,13 +48,24 @@ class CoupledDictionaryLearning(SeveralViews):
     ----------
     n_components : int, optional
         Number of atoms in each dictionary. If left out, four times the features of the largest view, but at most 256
-        unless that view has more features.
+        unless that view has more features, and at most a quarter of the samples.
     n_nonzero_coefs : int, optional
         At most this many atoms per sample (the paper's T0); a tenth of the features if this and `tol` are left out.
+        Where ``predictor="auto"`` uses codes, it chooses between this number, a half and a quarter of it.
     tol : float, optional
-        Stop coding a sample when its squared joint residual is at most `tol` (the paper's epsilon, a squared norm).
+        Stop coding a sample when its squared joint residual is at most `tol` (the paper's epsilon, a squared norm). It
+        is in the units of the samples: with `tol`, ``scale="auto"`` centres features but multiplies none, and weights
+        are 1 unless `view_weights` says otherwise.
     max_iter : int, default=30
         Number of passes over the samples; with growing samples the early passes use only a part of them.
+    scale : {"auto", None}, default="auto"
+        Whether samples are standardized before learning and coding. ``"auto"`` subtracts the mean of each feature
+        (`mean_`) and, if `view_weights` is left out, brings views to equal energy by their weights. In a view whose
+        features have standard deviations that differ by more than a factor of 8, such as a table of quantities in
+        different units, it also multiplies each feature by a power of two that brings them to comparable sizes.
+        Results are in the units of the samples. With `tol` or `alpha`, which are in these units, too, it only centres.
+        None takes samples as they are, and so does ``"auto"`` with `positive_code`, `positive_dict` or `constant_atom`.
+        `partial_fit` always does.
     schedule : {"auto", "linear", "half", "constant"}, callable or list of int, default="auto"
         Maximal number of atoms per sample, for each iteration. ``"linear"`` rises from 1 to the limit (the paper's
         section II-C), ``"half"`` does so in the first half of the iterations. ``"auto"`` is ``"half"`` with growing
@@ -84,13 +95,13 @@ class CoupledDictionaryLearning(SeveralViews):
         Dictionaries to start from. ``"auto"`` is the cosine dictionary if all views are square patches of one size and
         either `tol` is given or the update is not ``"statistics"``, and paired samples otherwise: each is the better
         start in its case. In views with non-negative atoms, ``"samples"`` are positive parts of samples, ``"random"``
-        is not negative, and cosines are no start.
+        is not negative, and ``"dct"`` is refused.
     normalize : {"joint", "views"}, default="joint"
         Which norm of an atom is 1. ``"joint"``: that over all views that share their coefficients, weighted,
         ``sum_v w_v * ||d_v||^2 = max_v w_v``, so that learning finds how the energy of an atom is divided among the
         views. Only the ratios of weights in a list count. With balanced weights the sum is 1, so that atoms have the
         scale of the samples. ``"views"``: that in each view (the paper). With ``coupling="support"`` each view has
-        coefficients of its own, and both are the same.
+        coefficients of its own, and both are the same. Norms are those over features as `scale` multiplies them.
     coupling : {"code", "support"}, default="code"
         ``"code"``: one code for all views (the paper). ``"support"``: the same atoms in all views, but coefficients of
         its own for each view (simultaneous OMP); `transform` then returns a list of codes.
@@ -100,8 +111,9 @@ class CoupledDictionaryLearning(SeveralViews):
         that they have. ``"error"``: NaN is an error, except where a masked array or a nullable column of a table marks
         entries as missing. Infinity always is.
     view_weights : "balanced" or list of float, optional
-        Weights ``w_v``; 1 if left out. ``"balanced"`` is 1 over the mean squared norm of each view, so that all views
-        count equally.
+        Weights ``w_v``. ``"balanced"`` is 1 over the mean squared norm of each view, as standardized by `scale`, so
+        that all views count equally. If left out, they are balanced if samples are standardized, unless `tol` or
+        `alpha` is given, and 1 otherwise.
     unused_atoms : {"keep", "late", "worst", "mean"}, default="keep"
         What happens to atoms that no sample used. ``"keep"``: nothing. ``"worst"``: the worst represented samples
         replace them, in all iterations but the last. ``"late"``: the same, but only in the second half of the
@@ -109,16 +121,20 @@ class CoupledDictionaryLearning(SeveralViews):
         ``"ksvd"``). With the default update and start hardly any atom is unused, and the rules do equally well.
     constant_atom : bool, default=False
         Whether the first atom is constant in each view (DC) and stays so.
-    predictor : {"ridge", "dictionary"}, default="ridge"
-        How `predict` computes a view from codes of the others. ``"ridge"``: by a dictionary fitted after learning, by
-        ridge regression of each view on codes of the other views alone. ``"dictionary"``: by the learned dictionary;
-        with joint norms, an atom of which the given views have a share s below one half of the energy that it has in
-        them and in the wanted view is multiplied by 2 s, because codes over atoms that are small in the given views are
-        mostly noise. With ``coupling="support"`` there is no common code to predict from.
+    predictor : {"auto", "ridge", "dictionary"}, default="auto"
+        How `predict` computes a view from the others. ``"auto"``: by a weighted mean of up to five regressions: linear
+        in the given views; in these and their sparse code; in these and their similarity to representative samples;
+        linear maps of each neighbourhood of the samples, added to the first; and such maps alone. Settings and weights
+        are those with the smallest error on samples held out (`prediction_scores_`); afterwards all samples count, up
+        to 16,384 of them or 64 per atom. ``"ridge"``: by a dictionary fitted after learning, by ridge regression of
+        each view on codes of the other views alone. ``"dictionary"``: by the learned dictionary (the paper); with joint
+        norms, an atom of which the given views have a share s below one half of the energy that it has in them and in
+        the wanted view is multiplied by 2 s, because codes over atoms that are small in the given views are mostly
+        noise. With ``coupling="support"`` there is no common code to predict from.
     ridge_alpha : float or "auto", default="auto"
-        Penalty of that ridge regression, relative to the mean of the diagonal of ``C.T @ C``. ``"auto"`` takes the one
-        with the smallest generalised cross-validation error, for each view and each set of source views: it is large
-        where few samples have the view.
+        Penalty of the regression of ``predictor="ridge"``, relative to the mean of the diagonal of ``C.T @ C``.
+        ``"auto"`` takes the one with the smallest generalised cross-validation error, for each view and each set of
+        source views: it is large where few samples have the view.
     sparse_output : bool, default=True
         Return codes as ``scipy.sparse.csr_array``; False gives dense arrays, and then ``set_output`` works.
     stop_tol : float, default=0
@@ -130,7 +146,8 @@ class CoupledDictionaryLearning(SeveralViews):
     random_state : int, RandomState, Generator or None
         Determines the order of samples and random starts. The same integer gives the same result, to the last bit.
     verbose : int, default=0
-        1 shows each iteration: as a progress bar on a terminal, as lines elsewhere.
+        1 shows each iteration: as a progress bar on a terminal, as lines elsewhere. Then it prints how well views
+        predict each other (`prediction_scores_`).
     callback : callable, optional
         Called after each iteration with a :class:`coupledict.LearningProgress`: `completed` and `total` (iterations),
         `components` and `history`. If it returns a true value, the fit stops and keeps what was learned so far.
@@ -139,10 +156,12 @@ class CoupledDictionaryLearning(SeveralViews):
     ----------
     components_ : list of arrays of shape (n_components, n_features_v)
         The dictionaries. Atoms are rows, of the norm that `normalize` says; atom t of one view belongs to atom t of
-        the others, and may be small in one of them. If views were given by name, ``components_["name"]`` is the
-        dictionary of that view.
+        the others, and may be small in one of them. They are in the units of the samples: codes times atoms, plus
+        `mean_`, rebuild a view. If views were given by name, ``components_["name"]`` is the dictionary of that view.
+    mean_ : list of arrays of shape (n_features_v,)
+        What was subtracted from the samples: means of the features, or zeros where samples are taken as they are.
     view_weights_ : array of shape (n_views,)
-        The weights that were used.
+        The weights that were used, of views as standardized by `scale`.
     history_ : list of dict
         For each iteration: ``seconds`` since the fit began (without callbacks), ``limit``, ``n_samples``,
         ``mean_nonzeros``, ``objective`` (the weighted squared error of the codes, with the dictionaries that they were
@@ -152,10 +171,19 @@ class CoupledDictionaryLearning(SeveralViews):
         that no sample used).
     n_iter_ : int
         Number of iterations that were done.
+    prediction_scores_ : list of dict
+        With ``predictor="auto"``, how well views predict each other, on samples held out: one dict for each set of
+        source views (each view alone, and all but one) and each other view. ``sources`` and ``target`` are names or
+        numbers of views, ``n_samples`` is the number of samples held out; ``r2`` and ``rmse`` are the coefficient of
+        determination and the root of the mean squared error of the prediction, ``ridge_r2``, ``ridge_rmse``,
+        ``mean_r2`` and ``mean_rmse`` those of ridge regression and of the mean, for comparison. ``shares`` has the
+        weights of the five regressions: ``ridge``, ``codes``, ``kernel``, ``ridge_maps`` and ``mean_maps``. Errors are
+        those of features as multiplied by `scale`. With fewer than ten samples nothing is held out, and ``n_samples``
+        is 0. Empty with other predictors.
     predictors_ : dict
-        For each tuple of source views, the refitted dictionaries that `predict` uses: a dict from the number of the
-        target view to its dictionary. With ``missing="nan"`` and more than two views, the empty tuple stands for
-        whatever other views a sample has.
+        With ``predictor="ridge"``, for each tuple of source views, the refitted dictionaries that `predict` uses: a
+        dict from the number of the target view to its dictionary. With ``missing="nan"`` and more than two views, the
+        empty tuple stands for whatever other views a sample has. Empty with other predictors.
     n_features_in_ : list of int
         Number of features of each view.
     view_names_in_ : tuple of str
@@ -197,6 +225,15 @@ class CoupledDictionaryLearning(SeveralViews):
     (500, 9)
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SeveralViews._parameter_constraints,
+        **{
+            name: LEARNING_CONSTRAINTS[name]
+            for name in ("schedule", "growth", "update", "unused_atoms", "stop_tol", "scale")
+        },
+        "warm_start": (BOOLEAN,),
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -204,6 +241,7 @@ class CoupledDictionaryLearning(SeveralViews):
         n_nonzero_coefs: int | None = None,
         tol: float | None = None,
         max_iter: int = 30,
+        scale: Literal["auto"] | None = "auto",
         schedule: Schedule = "auto",
         growth: Growth = "auto",
         update: UpdateName = "statistics",
@@ -218,7 +256,7 @@ class CoupledDictionaryLearning(SeveralViews):
         view_weights: ViewWeights = None,
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
-        predictor: Literal["ridge", "dictionary"] = "ridge",
+        predictor: PredictorName = "auto",
         ridge_alpha: float | Literal["auto"] = "auto",
         sparse_output: bool = True,
         stop_tol: float = 0.0,
@@ -228,18 +266,36 @@ class CoupledDictionaryLearning(SeveralViews):
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
         self.tol = tol
-        self.max_iter, self.schedule, self.growth = max_iter, schedule, growth
-        self.update, self.unused_atoms, self.stop_tol = update, unused_atoms, stop_tol
-        self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
+        self.max_iter = max_iter
+        self.scale = scale
+        self.schedule = schedule
+        self.growth = growth
+        self.update = update
+        self.pursuit = pursuit
+        self.alpha = alpha
+        self.positive_code = positive_code
         self.positive_dict = positive_dict
-        self.init, self.constant_atom, self.warm_start = init, constant_atom, warm_start
-        self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
-        self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output
+        self.init = init
+        self.normalize = normalize
+        self.coupling = coupling
+        self.missing = missing
+        self.view_weights = view_weights
+        self.unused_atoms = unused_atoms
+        self.constant_atom = constant_atom
+        self.predictor = predictor
+        self.ridge_alpha = ridge_alpha
+        self.sparse_output = sparse_output
+        self.stop_tol = stop_tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
-    def _settings(self) -> LearningSettings:
+    def _make_settings(self) -> LearningSettings:
         return LearningSettings.checked(
             **self._shared_settings(),
             schedule=self.schedule,
@@ -247,6 +303,7 @@ class CoupledDictionaryLearning(SeveralViews):
             update=self.update,
             unused_atoms=self.unused_atoms,
             stop_tol=self.stop_tol,
+            scale=self.scale,
         )
 
     def fit(
@@ -286,7 +343,7 @@ class CoupledDictionaryLearning(SeveralViews):
         """
         self._check_parameters()
         self._check_arguments("fit", X, y)
-        data = open_all_views(X, missing=self.missing)
+        data = open_all_views(list_views(X), view_names(X), self.missing)
         go_on_from = list(self.components_) if self.warm_start and hasattr(self, "components_") else None
         self._learn(
             data, go_on_from=go_on_from, checkpoint=checkpoint, checkpoint_every=checkpoint_every, resume=resume

@@ -1,4 +1,4 @@
-"""Fitted estimators in notebooks: scikit-learn's diagram, and below it the atoms as a picture.
+"""Fitted estimators in notebooks: scikit-learn's diagram, and below it the atoms as a picture, and facts in lines.
 
 A picture is small, whatever the size of the dictionary: it shows some atoms of some views, patches as a PNG, anything
 else as curves in an SVG, both embedded in the page. If it cannot be drawn, only the diagram is shown.
@@ -20,6 +20,7 @@ from ..foundation.drawing import describe_norms, full_scale
 
 MOST_VIEWS = 6
 MOST_ATOMS = 100  # per view
+MOST_LINES = 12
 MOST_CURVES = 36  # per view, if atoms are curves, which take more room on the page
 MOST_PIXELS = 60_000  # of all views together; noise takes about one byte per pixel, and a third more in base64
 MOST_SIDE = 32  # of larger patches only every second, third, ... pixel is shown
@@ -35,6 +36,10 @@ class PicturedMixin:
         """Return one title and dictionary per view; an empty list if there is nothing to show."""
         raise NotImplementedError
 
+    def _described(self) -> list[str]:
+        """Return lines of text about the fitted estimator."""
+        return []
+
     def _repr_html_inner(self) -> str:
         return self._with_picture(super()._repr_html_inner())  # type: ignore[misc]
 
@@ -46,7 +51,7 @@ class PicturedMixin:
 
     def _with_picture(self, html: str) -> str:
         try:
-            return html + picture(self._pictured())
+            return html + picture(self._pictured()) + lines_below(self._described())
         except Exception:  # a notebook without the picture is better than an error
             return html
 
@@ -78,6 +83,14 @@ def picture(dictionaries: list[tuple[str, Any]]) -> str:
     )
 
 
+def lines_below(lines: list[str]) -> str:
+    """Return lines of text as HTML, at most MOST_LINES of them; empty without lines."""
+    left = len(lines) - MOST_LINES
+    shown = lines[:MOST_LINES] + ([f"and {left} more"] if left > 0 else [])
+    text = "<br>".join(escape(line) for line in shown)
+    return f'<div style="margin:0.5em 0;font-family:monospace;font-size:0.9em">{text}</div>' if text else ""
+
+
 def _figure(title: str, atoms: npt.NDArray[Any], budget: int) -> str:
     n_atoms, n_features = atoms.shape
     shape = find_patch_size(n_features)
@@ -88,11 +101,11 @@ def _figure(title: str, atoms: npt.NDArray[Any], budget: int) -> str:
         source, count = _mosaic(atoms, shape, budget)
         pixelated, kind = ";image-rendering:pixelated", "image/png"
     number = f"{n_atoms} atoms" if count == n_atoms else f"{count} of {n_atoms} atoms"
-    told = escape(f"{title}: {number} of {n_features} features", quote=True)
+    caption = escape(f"{title}: {number} of {n_features} features", quote=True)
     uri = f"data:{kind};base64,{base64.b64encode(source).decode('ascii')}"
     return (
-        f'<figure style="margin:0"><img src="{uri}" alt="{told}" style="width:240px;max-width:100%{pixelated}">'
-        f"<figcaption>{told}</figcaption></figure>"
+        f'<figure style="margin:0"><img src="{uri}" alt="{caption}" style="width:240px;max-width:100%{pixelated}">'
+        f"<figcaption>{caption}</figcaption></figure>"
     )
 
 
@@ -102,7 +115,7 @@ def _some(atoms: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
 
 
 def find_patch_size(n_features: int) -> tuple[int, int, int] | None:
-    """Return height, width and channels of square patches, grey or colour; None if the features are no such patch."""
+    """Return height, width and channels of square patches, grey or colour; None for other features."""
     for channels in (1, 3):
         side = math.isqrt(n_features // channels)
         if side >= 3 and side * side * channels == n_features:
@@ -143,7 +156,7 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def _curves(atoms: npt.NDArray[Any], scales: npt.NDArray[np.float64]) -> tuple[bytes, int]:
-    """Return a grid of atoms as curves in an SVG, and their number; 0 is in the middle, the scale a column."""
+    """Return a grid of atoms as curves in an SVG, and their number; 0 is in the middle, with one scale per column."""
     width, height = CELL
     count, n_features = atoms.shape
     columns = math.ceil(math.sqrt(count / 1.5))

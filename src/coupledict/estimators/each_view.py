@@ -9,12 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..foundation.mapped import in_memory
 from ..foundation.tensors import with_numpy
-from ..foundation.views import Views, ViewsLike, list_views
-from .splitting import SplitGuardMixin
+from ..foundation.views import SPLIT_HINT, Views, ViewsLike, explain_split_lists, list_views
 from .tables import OutputMixin
 
 
-class EachView(SplitGuardMixin, OutputMixin, BaseEstimator):  # type: ignore[misc]
+class EachView(OutputMixin, BaseEstimator):  # type: ignore[misc]
     """Apply a scikit-learn transformer to each view.
 
     Parameters
@@ -117,12 +116,13 @@ class EachView(SplitGuardMixin, OutputMixin, BaseEstimator):  # type: ignore[mis
         views = Views(list_views(X, self.view_names_in_)).views
         if len(views) != len(self.transformers_):
             raise ValueError(
-                f"Expected {len(self.transformers_)} views in X (None for an absent one), got {len(views)}."
+                f"Expected {len(self.transformers_)} views in X (None for an absent one), got {len(views)}.{SPLIT_HINT}"
             )
-        changed = [
-            view if view is None or own is None else getattr(own, method)(in_memory(view, f"X[{v}]"))
-            for v, (own, view) in enumerate(zip(self.transformers_, views, strict=True))
-        ]
+        with explain_split_lists(X):
+            changed = [
+                view if view is None or own is None else getattr(own, method)(in_memory(view, f"X[{v}]"))
+                for v, (own, view) in enumerate(zip(self.transformers_, views, strict=True))
+            ]
         names = self.view_names_in_
         return Views(changed if names is None else dict(zip(names, changed, strict=True)))
 

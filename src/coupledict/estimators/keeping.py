@@ -11,14 +11,14 @@ def keep_fitted(estimator: Any, attributes: Mapping[str, Any]) -> None:
 
     None removes an attribute that an earlier fit may have set.
 
-    Where names come or go, the step is another dictionary for the estimator; else its own gets other values. A Python
-    without a GIL frees dictionaries that were replaced a hundred or more at a time, each with all that it holds: were
-    one replaced for every batch, a stream would keep the atoms of its last 250 batches.
+    Where names appear or disappear, the step gives the estimator another dictionary; otherwise its own is updated. A
+    Python without a GIL frees replaced dictionaries a hundred or more at a time, each with all that it holds: if one
+    were replaced for every batch, a stream would keep the atoms of its last 250 batches.
     """
     attributes_before = vars(estimator)
     new = {name: value for name, value in attributes.items() if value is not None}
     if attributes_before.keys() & attributes.keys() == new.keys():
-        old = list(attributes_before.values())  # they are freed behind the step: nothing else may run within it
+        old = list(attributes_before.values())  # freed after the step: nothing else may run within it
         attributes_before.update(new)
         del old
     else:

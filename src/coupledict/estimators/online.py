@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ..coding.rule import Coupling, Pursuit
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..data.order import Chosen
-from ..foundation.checks import check_count, check_non_negative, make_generator
+from ..foundation.checks import make_generator
+from ..foundation.choices import CodePredictor, Coupling, Normalize, Pursuit
 from ..foundation.missing import Missing
+from ..foundation.parameters import COUNT, Choice, Constraints, Real
 from ..foundation.progress import Callback, LearningProgress
-from ..foundation.views import ViewsLike
-from ..learning import engine
+from ..foundation.views import ViewsLike, list_views, view_names
+from ..foundation.warning import InterruptedFitWarning, warn
+from ..learning import batches
 from ..learning.fitted import FittedDictionaries
-from ..learning.settings import LearningSettings, Normalize, PositiveDict, ViewWeights
+from ..learning.settings import LearningSettings, PositiveDict, ViewWeights
 from ..learning.start import Init
 from .opening import is_in_memory, open_all_views
 from .several_views import SeveralViews
@@ -34,8 +35,12 @@ class OnlineDictionaryLearning(SeveralViews):
     Parameters
     ----------
     n_components, n_nonzero_coefs, tol, pursuit, alpha, positive_code, positive_dict, init, normalize, coupling, \
-missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_jobs, random_state, verbose
-        As in :class:`CoupledDictionaryLearning`. ``pursuit="lasso"`` is the l1 coder of the original method.
+missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random_state, verbose
+        As in :class:`CoupledDictionaryLearning` with ``scale=None``: samples are taken as they are. Without
+        `n_components`, the first batch of `partial_fit` counts as all samples. ``pursuit="lasso"`` is the l1 coder of
+        the original method.
+    predictor : {"ridge", "dictionary"}, default="ridge"
+        How `predict` computes a view from codes of the others, as in :class:`CoupledDictionaryLearning`.
     batch_size : int, default=256
         Number of samples per batch in `fit`.
     max_iter : int, default=30
@@ -74,6 +79,13 @@ missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_j
     10
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        **SeveralViews._parameter_constraints,
+        "batch_size": (COUNT,),
+        "predictor": (Choice(CodePredictor),),
+        "forgetting": (Real(0, 1, closed="left"),),
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -93,7 +105,7 @@ missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_j
         missing: Missing = "error",
         view_weights: ViewWeights = None,
         constant_atom: bool = False,
-        predictor: Literal["ridge", "dictionary"] = "ridge",
+        predictor: CodePredictor = "ridge",
         ridge_alpha: float | Literal["auto"] = "auto",
         sparse_output: bool = True,
         n_jobs: int | None = None,
@@ -101,20 +113,31 @@ missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_j
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
         self.tol = tol
-        self.batch_size, self.max_iter, self.forgetting = batch_size, max_iter, forgetting
-        self.pursuit, self.alpha, self.positive_code, self.coupling = pursuit, alpha, positive_code, coupling
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.forgetting = forgetting
+        self.pursuit = pursuit
+        self.alpha = alpha
+        self.positive_code = positive_code
         self.positive_dict = positive_dict
-        self.init, self.constant_atom = init, constant_atom
-        self.normalize, self.missing, self.view_weights = normalize, missing, view_weights
-        self.predictor, self.ridge_alpha, self.sparse_output = predictor, ridge_alpha, sparse_output
+        self.init = init
+        self.normalize = normalize
+        self.coupling = coupling
+        self.missing = missing
+        self.view_weights = view_weights
+        self.constant_atom = constant_atom
+        self.predictor = predictor
+        self.ridge_alpha = ridge_alpha
+        self.sparse_output = sparse_output
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
-    def _settings(self) -> LearningSettings:
-        check_count(self.batch_size, "batch_size")
-        if check_non_negative(self.forgetting, "forgetting") >= 1:
-            raise ValueError(f"Expected forgetting to be less than 1, got {self.forgetting}.")
+    def _make_settings(self) -> LearningSettings:
         return LearningSettings.checked(**self._shared_settings())
 
     def fit(self, X: ViewsLike, y: object = None) -> Self:
@@ -133,40 +156,38 @@ missing, view_weights, constant_atom, predictor, ridge_alpha, sparse_output, n_j
         """
         self._check_parameters()
         self._check_arguments("fit", X, y)
-        if not is_in_memory(X):
+        given = list_views(X)
+        if not is_in_memory(given):
             raise TypeError(
                 "fit draws its batches from arrays in memory. Call partial_fit with one chunk of the samples after the"
                 " other, or use CoupledDictionaryLearning, whose fit reads chunks."
             )
-        self._learn_in_batches(open_all_views(X, missing=self.missing))
+        self._learn_in_batches(open_all_views(given, view_names(X), self.missing))
         return self
 
     def _learn_in_batches(self, data: Data) -> None:
         """Fit to samples in memory, in batches."""
         if not isinstance(data, InMemory):
             raise TypeError("fit draws its batches from arrays in memory.")
-        self._check_run()
         if data.n_samples == 0:
             raise ValueError("Expected at least one sample in X, got 0.")
         settings, threads, rng = self._settings(), self._threads(), make_generator(self.random_state)
-        fitted = engine.begin_batches(data, settings, threads, rng)
+        fitted = batches.begin_batches(data, settings, threads, rng)
         try:
-            with self._watched() as told:
+            with self._watched() as report:
                 for rows in self._batches(data.n_samples, rng):
-                    fitted = engine.learn_batch(fitted, data, settings, threads, forgetting=self.forgetting, rows=rows)
-                    if told is not None and told(self._progress(fitted, data.n_samples)):
+                    fitted = batches.learn_batch(fitted, data, settings, threads, forgetting=self.forgetting, rows=rows)
+                    if report is not None and report(self._progress(fitted, data.n_samples)):
                         break
-            ridge_alpha = self._ridge_alpha()
-            if ridge_alpha is not None:
-                fitted = engine.add_predictors(fitted, data, settings, ridge_alpha, threads, rng)
+            if self.predictor == "ridge":
+                fitted = batches.add_predictors(fitted, data, settings, self.ridge_alpha, threads, rng)
         except KeyboardInterrupt:
             if not fitted.history:
                 raise
-            warnings.warn(
-                f"{engine.INTERRUPTED}; the model is that of batch {fitted.n_iter} of"
+            warn(
+                f"The fit was interrupted; the model is that of batch {fitted.n_iter} of"
                 f" {self._count_batches(data.n_samples)}.",
-                UserWarning,
-                stacklevel=3,
+                InterruptedFitWarning,
             )
         self._keep(fitted, self._names(data))
 

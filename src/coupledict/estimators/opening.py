@@ -1,21 +1,19 @@
-"""From the samples that users give to :class:`Data`: arrays in memory, files, streams of chunks, Dask arrays."""
+"""Opens the samples that users give as :class:`Data`: arrays in memory, files, streams of chunks, Dask arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from scipy.sparse import issparse
 
 from ..coding.encode import match_views
-from ..data.blocked import Blocked
-from ..data.blocks import ArrayBlocks, find_blocks, kind_of_blocks
+from ..data.blocks import ArrayBlocks, Blocked, find_blocks, kind_of_blocks
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice
 from ..foundation.missing import Missing, may_miss
-from ..foundation.views import check_views, list_views, view_labels, view_names
+from ..foundation.views import check_views, view_labels
 from .tables import feature_names
 
 
@@ -25,9 +23,8 @@ def is_dask(value: object) -> bool:
     return any(type(entry).__module__.startswith("dask.") for entry in entries)
 
 
-def is_in_memory(X: Any) -> bool:
-    """Return whether several views are given as arrays in memory, without reading any."""
-    given = list_views(X)
+def is_in_memory(given: Any) -> bool:
+    """Return whether several views, in a list, are arrays in memory, without reading any."""
     return not is_dask(given) and kind_of_blocks(given, single=False) is None
 
 
@@ -42,13 +39,11 @@ def open_stored(given: Any, *, single: bool, names: Sequence[str] | None = ()) -
     return None if blocks is None else Blocked(blocks)
 
 
-def open_all_views(X: Any, names: Sequence[str] | None = (), missing: Missing = "error") -> Data:
-    """Return the samples of a fit; all views must be present. `names` are the known names of the views, if any."""
-    check_choice(missing, "missing", get_args(Missing))
-    own, given = view_names(X), list_views(X, names)
+def open_all_views(given: Any, names: Sequence[str] | None, missing: Missing = "error") -> Data:
+    """Return the samples of a fit; all views must be present. They are a list, `names` are their names, if any."""
     data = open_stored(given, single=False)
     if data is None:
-        data = InMemory(_check_all_views(given, names or own))
+        data = InMemory(_check_all_views(given, names))
         data.missing = may_miss(given, data.views, data.names or ["X[0]"], missing)
         data.feature_names = feature_names(given)
     else:
@@ -56,15 +51,15 @@ def open_all_views(X: Any, names: Sequence[str] | None = (), missing: Missing = 
     if len(data.present) < data.n_views:
         absent = min(set(range(data.n_views)) - set(data.present))
         raise ValueError(f"Expected every view to be present in fit, got None for view {absent}.")
-    if own is not None:
-        data.view_names = tuple(names) if names else own
+    if names is not None:
+        data.view_names = tuple(names)
     return data
 
 
-def open_views(X: Any, dictionaries: Sequence[Array], names: Sequence[str] | None, missing: Missing = "error") -> Data:
-    """Return samples to code over dictionaries; some views may be absent. `names` are the known names of the views."""
-    check_choice(missing, "missing", get_args(Missing))
-    given = list_views(X, names)
+def open_views(
+    given: Any, dictionaries: Sequence[Array], names: Sequence[str] | None, missing: Missing = "error"
+) -> Data:
+    """Return samples to code over dictionaries; some views may be absent. They are a list, `names` are their names."""
     stored = open_stored(given, single=False, names=names)
     if stored is not None:
         stored.allow_missing(all_nan=missing == "nan")
@@ -94,11 +89,6 @@ def _check_all_views(given: object, names: Sequence[str] | None) -> list[Array]:
             raise ValueError(f"Expected every view to be present in fit, got None for {label}.")
         if view.shape[1] == 0:
             raise ValueError(f"Expected {label} to have at least one feature, got shape {view.shape}.")
-        if views and view.shape[0] != views[0].shape[0]:
-            raise ValueError(
-                "Expected the same number of samples in every view, got"
-                f" {views[0].shape[0]} and {view.shape[0]} ({label})."
-            )
         views.append(view)
     if not views:
         raise ValueError("Expected at least one view in X, got an empty list.")

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, ClassVar
 
-from ..foundation.progress import Callback, check_callback
-from ..parallel.jobs import count_jobs
+from ..foundation.parameters import (
+    BOOLEAN,
+    CALLABLE,
+    N_JOBS,
+    NONE,
+    RANDOM_STATE,
+    Constraints,
+    Integer,
+    check_parameters,
+)
+from ..foundation.progress import Callback
 from .verbose import watched
 
 
 class RunMixin:
-    """Mixin with the four last parameters of every estimator that does long work."""
+    """Mixin with the four last parameters of every estimator that does long work, and the check of all parameters."""
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_jobs": N_JOBS,
+        "random_state": RANDOM_STATE,
+        "verbose": (BOOLEAN, Integer(0)),
+        "callback": (NONE, CALLABLE),
+    }
 
     n_jobs: int | None
     random_state: Any
     verbose: int
     callback: Callback | None
 
-    def _set_run(self, n_jobs: int | None, random_state: Any, verbose: int, callback: Callback | None) -> None:
-        """Store the parameters unchanged; for ``__init__``."""
-        self.n_jobs, self.random_state = n_jobs, random_state
-        self.verbose, self.callback = verbose, callback
+    def _check_parameters(self) -> None:
+        """Raise for parameters that are wrong, or that do not work together."""
+        check_parameters(self._parameter_constraints, vars(self))
+        self._check_combination()
 
-    def _check_run(self) -> None:
-        """Raise for wrong parameters, except `random_state`: the function that makes a generator of it checks it."""
-        count_jobs(self.n_jobs)
-        check_callback(self.callback)
+    def _check_combination(self) -> None:
+        """Raise for parameters that do not work together; each by itself has been checked."""
 
     def _watched(self) -> AbstractContextManager[Callback | None]:
         """Return a context manager that gives the callback to call during long work; None if there is none."""

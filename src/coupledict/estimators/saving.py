@@ -1,4 +1,4 @@
-"""Saving and loading for all estimators; each defines how it becomes a state, and how it is made from one."""
+"""Saving and loading of all estimators; each defines its conversion to a state and from one."""
 
 from __future__ import annotations
 

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..coding.rule import CodingRule, Coupling, Pursuit
+from ..coding.rule import CodingRule
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_choice, check_penalty
-from ..foundation.missing import Missing
-from ..foundation.views import ViewArrays, ViewsLike, list_views, refuse_loose_views, refuse_others, view_number
+from ..foundation.choices import Coupling, PredictorName, Pursuit
+from ..foundation.parameters import PENALTY, Choice, Constraints
+from ..foundation.progress import Record
+from ..foundation.views import (
+    ViewArrays,
+    ViewsLike,
+    list_views,
+    refuse_loose_views,
+    refuse_others,
+    view_names,
+    view_number,
+)
 from ..learning.fitted import FittedDictionaries
 from ..learning.predictors import Predictors
+from ..learning.settings import LEARNING_CONSTRAINTS
 from .base import DictionaryEstimator, rebuild
 from .opening import open_all_views, open_views
-from .splitting import SplitGuardMixin
 from .tables import Codes, check_names
+from .verbose import describe_prediction
 
 
-class SeveralViews(SplitGuardMixin, DictionaryEstimator):
+class SeveralViews(DictionaryEstimator):
     """A learner whose samples have several views."""
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **DictionaryEstimator._parameter_constraints,
+        **{name: LEARNING_CONSTRAINTS[name] for name in ("positive_dict", "normalize", "view_weights")},
+        "coupling": (Choice(Coupling),),
+        "predictor": (Choice(PredictorName),),
+        "ridge_alpha": (Choice("auto"), PENALTY),
+    }
 
     n_nonzero_coefs: int | None
     tol: float | None
@@ -31,21 +49,31 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
     alpha: float | None
     positive_code: bool
     coupling: Coupling
-    predictor: Literal["ridge", "dictionary"]
+    predictor: PredictorName
     ridge_alpha: float | Literal["auto"]
 
     components_: ViewArrays
     view_weights_: Floats
+    mean_: ViewArrays
     predictors_: Predictors
+    prediction_scores_: list[Record]
     n_features_in_: list[int]
     view_names_in_: tuple[str, ...]
     view_feature_names_in_: list[Array | None]
 
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
+        view_names = names.get("view_names_in_", self._view_names)
+        components = fitted.components
+        offsets = [np.zeros(atoms.shape[1]) for atoms in components]
+        if (standard := fitted.standard) is not None:
+            components = standard.restored_atoms(components)
+            offsets = standard.offsets
         return {
-            "components_": ViewArrays(fitted.components, names.get("view_names_in_", self._view_names)),
+            "components_": ViewArrays(components, view_names),
+            "mean_": ViewArrays([np.asarray(offset, fitted.dtype) for offset in offsets], view_names),
             "view_weights_": fitted.weights,
             "predictors_": fitted.predictors,
+            "prediction_scores_": [predictor.describe(view_names) for predictor in fitted.view_predictors.values()],
             "n_features_in_": [int(array.shape[1]) for array in fitted.components],
         }
 
@@ -58,17 +86,11 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
     def _view_names(self) -> tuple[str, ...] | None:
         return getattr(self, "view_names_in_", None)
 
-    def _ridge_alpha(self) -> float | Literal["auto"] | None:
-        return self.ridge_alpha if self.predictor == "ridge" else None
+    def _prediction(self) -> dict[str, Any]:
+        return {"predictor": self.predictor, "ridge_alpha": self.ridge_alpha}
 
     def _shared_settings(self) -> dict[str, Any]:
         """Return the settings that all learners of several views have, for ``LearningSettings.checked``."""
-        check_choice(self.missing, "missing", get_args(Missing))
-        check_choice(self.predictor, "predictor", ("ridge", "dictionary"))
-        if not isinstance(self.ridge_alpha, str):
-            check_penalty(self.ridge_alpha, "ridge_alpha")
-        elif self.ridge_alpha != "auto":
-            raise TypeError(f"Expected ridge_alpha to be 'auto' or a number, got {self.ridge_alpha!r}.")
         rule = CodingRule.checked(
             self.n_nonzero_coefs,
             self.tol,
@@ -86,13 +108,14 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
     def _open_batch(self, X: ViewsLike) -> InMemory:
         """Return the samples of a batch; raise unless they are in memory and match earlier batches."""
         known = hasattr(self, "components_")
-        data = open_all_views(X, self._view_names if known else (), self.missing)
+        given = list_views(X, self._view_names if known else ())
+        data = open_all_views(given, self._view_names if known else view_names(X), self.missing)
         if not isinstance(data, InMemory):
             raise TypeError("Expected a batch of arrays in memory; call partial_fit with one chunk after the other.")
         if data.n_samples == 0:
             raise ValueError("Expected at least one sample in X, got 0.")
         if known:
-            check_names(self, list_views(X, self._view_names))
+            check_names(self, given)
             if data.widths != self.n_features_in_:
                 raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {data.widths}.")
         return data
@@ -101,12 +124,10 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         refuse_loose_views(f"{method}({{}})", X, y)
         refuse_others(f"{method}({{}})", others)
 
-    def _open(self, X: ViewsLike) -> Data:
-        """Return samples; some views may be absent."""
-        check_is_fitted(self)
-        if isinstance(given := self._list(X), list | tuple):
+    def _open(self, given: Any) -> Data:
+        if isinstance(given, list | tuple):
             check_names(self, given)
-        return open_views(X, self.components_, self._view_names, self.missing)
+        return open_views(given, self.components_, self._view_names, self.missing)
 
     @property
     def _n_features_out(self) -> int:
@@ -132,7 +153,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         return codes
 
     def inverse_transform(self, codes: Any) -> ViewArrays:
-        """Rebuild all views from codes.
+        """Rebuild all views from codes: codes times atoms, plus the means that were subtracted.
 
         Parameters
         ----------
@@ -149,13 +170,23 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         if len(tables) != len(self.components_):
             raise ValueError(f"Expected {len(self.components_)} codes, one per view, got {len(tables)}.")
         pairs = zip(tables, self.components_, strict=True)
-        return ViewArrays([rebuild(table, atoms) for table, atoms in pairs], self._view_names)
+        means = getattr(self, "mean_", None)
+        rebuilt = [rebuild(table, atoms) for table, atoms in pairs]
+        if means is not None and self._standard is not None:
+            rebuilt = [rows + mean for rows, mean in zip(rebuilt, means, strict=True)]
+        return ViewArrays(rebuilt, self._view_names)
 
     def predict(self, X: ViewsLike, *others: object, view: int | str) -> Array:
         """Predict one view from the others.
 
-        The given views are coded, and the codes are multiplied by a dictionary of the wanted view: the refitted one if
-        there is one for exactly these source views (each view alone, and all but one), otherwise the learned one.
+        With ``predictor="auto"`` of :class:`CoupledDictionaryLearning`, by a weighted mean of regressions on the given
+        views, which were fitted after learning: for each view alone, and for all but one. From any other set of views,
+        the regressions on all but one predict, with the missing sources filled in by their conditional means if `fit`
+        found covariances (``missing="nan"``), otherwise by the means. ``prediction_scores_`` says how far to trust the
+        result.
+
+        With the other predictors, the given views are coded, and the codes are multiplied by a dictionary of the wanted
+        view: the refitted one if there is one for exactly these source views, otherwise the learned one.
 
         Parameters
         ----------
@@ -164,7 +195,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
             ignored if it is. With ``missing="nan"`` samples may lack entries, or all of some views: each is predicted
             from what it has.
         *others : not accepted
-            An error says that views belong into one list.
+            An error says that views belong in one list.
         view : int or str
             Number of the wanted view, or its name.
 
@@ -176,17 +207,19 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         check_is_fitted(self)
         self._check_arguments("predict", X, others=others)
         wanted = view_number(view, len(self.components_), self._view_names)
-        return self._fitted.predict(self._open(X), self._settings(), wanted, self._threads())
+        settings, data = self._settings(), self._open(self._list(X))
+        return self._fitted.predict(data, settings, wanted, self._threads())
 
     def impute(self, X: ViewsLike, *others: object) -> ViewArrays:
         """Fill in what samples lack: missing entries, and views that some or all samples do not have.
 
-        Two guesses are added up. Samples are coded by their known entries: entries of a view that a sample has are the
-        codes times the dictionary of that view, and an absent view is predicted from the others, as `predict` does. If
-        the learner was fitted with ``missing="nan"``, to at least 20 samples of at most 1024 features, the second guess
-        is the linear regression of what is missing on what is known, from means and covariances. How much each counts
-        was found in `fit`, by hiding known entries; otherwise only the codes count. A sample of which nothing is known
-        gets the means, or zeros.
+        A view that a sample lacks is predicted from the others, as `predict` does. For missing entries of a view that
+        it has, two estimates are combined. Samples are coded by their known entries; the first estimate is the codes
+        times the dictionary of that view. If the learner was fitted with ``missing="nan"``, to at least 20 samples of
+        at most 1024 features, the second is the linear regression of what is missing on what is known, from means and
+        covariances. The weights of the two were found in `fit`, by hiding known entries; otherwise only the codes
+        count. Without ``predictor="auto"`` the second estimate counts for absent views, too. A sample of which nothing
+        is known gets the means, or zeros.
 
         Parameters
         ----------
@@ -194,7 +227,7 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
             With ``missing="nan"``, NaN stands for a missing entry; masked arrays and tables with nullable columns mark
             them by themselves. None stands for a view that all samples lack; a dict may leave it out.
         *others : not accepted
-            An error says that views belong into one list.
+            An error says that views belong in one list.
 
         Returns
         -------
@@ -204,7 +237,8 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         """
         check_is_fitted(self)
         self._check_arguments("impute", X, others=others)
-        filled = self._fitted.impute(self._open(X), self._settings(), self._threads())
+        settings, data = self._settings(), self._open(self._list(X))
+        filled = self._fitted.impute(data, settings, self._threads())
         return ViewArrays(filled, self._view_names)
 
     def _list(self, X: ViewsLike) -> Any:
@@ -216,6 +250,10 @@ class SeveralViews(SplitGuardMixin, DictionaryEstimator):
         names = self._view_names or [f"view {v}" for v in range(len(self.components_))]
         titles = ["dictionary"] if len(self.components_) == 1 else names
         return list(zip(titles, self.components_, strict=True))
+
+    def _described(self) -> list[str]:
+        names = self._view_names or [f"view {v}" for v in range(len(getattr(self, "components_", [])))]
+        return [describe_prediction(predictor.describe(names)) for predictor in self._view_predictors.values()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..coding.rule import CodingRule, Pursuit
+from ..coding.rule import CodingRule
 from ..coding.samples import not_finite
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice, check_truth
+from ..foundation.choices import Pursuit, UnusedAtoms, UpdateName
 from ..foundation.missing import Missing, masked_to_nan, may_miss
+from ..foundation.parameters import BOOLEAN, Constraints
 from ..foundation.progress import Callback
 from ..foundation.tables import name_bad_column
 from ..foundation.tensors import with_numpy
 from ..learning.fitted import FittedDictionaries
 from ..learning.schedule import Growth, Schedule
-from ..learning.settings import LearningSettings
+from ..learning.settings import LEARNING_CONSTRAINTS, LearningSettings
 from ..learning.start import Init
-from ..learning.unused import UnusedAtoms
-from ..learning.updates import UpdateName
 from .base import DictionaryEstimator, rebuild
 from .opening import open_given, open_stored
 
@@ -41,7 +40,8 @@ class DictionaryLearning(DictionaryEstimator):
     Parameters
     ----------
     n_components : int, optional
-        Number of atoms. If left out, four times the features, but at most 256 unless there are more features.
+        Number of atoms. If left out, four times the features, but at most 256 unless there are more features, and at
+        most a quarter of the samples.
     n_nonzero_coefs, tol, max_iter, schedule, growth, update, pursuit, alpha, positive_code, init, unused_atoms, \
 constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, callback
         As in :class:`CoupledDictionaryLearning`; `init` may be one array.
@@ -79,6 +79,13 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
     components_: Array
     n_features_in_: int
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        **DictionaryEstimator._parameter_constraints,
+        **{name: LEARNING_CONSTRAINTS[name] for name in ("schedule", "growth", "update", "unused_atoms", "stop_tol")},
+        "positive_dict": (BOOLEAN,),
+        "warm_start": (BOOLEAN,),
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -105,18 +112,30 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
         self.tol = tol
-        self.max_iter, self.schedule, self.growth, self.update = max_iter, schedule, growth, update
-        self.pursuit, self.alpha, self.positive_code = pursuit, alpha, positive_code
+        self.max_iter = max_iter
+        self.schedule = schedule
+        self.growth = growth
+        self.update = update
+        self.pursuit = pursuit
+        self.alpha = alpha
+        self.positive_code = positive_code
         self.positive_dict = positive_dict
-        self.init, self.unused_atoms, self.constant_atom = init, unused_atoms, constant_atom
+        self.init = init
+        self.unused_atoms = unused_atoms
+        self.constant_atom = constant_atom
         self.missing = missing
-        self.sparse_output, self.stop_tol, self.warm_start = sparse_output, stop_tol, warm_start
+        self.sparse_output = sparse_output
+        self.stop_tol = stop_tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
-    def _settings(self) -> LearningSettings:
-        check_choice(self.missing, "missing", get_args(Missing))
+    def _make_settings(self) -> LearningSettings:
         return LearningSettings.checked(
             n_components=self.n_components,
             rule=CodingRule.checked(
@@ -131,7 +150,7 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
             constant_atom=self.constant_atom,
             stop_tol=self.stop_tol,
             random_state=self.random_state,
-            positive_dict=check_truth(self.positive_dict, "positive_dict"),
+            positive_dict=self.positive_dict,
         )
 
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
@@ -185,9 +204,9 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
 
     def _validate(self, X: object, *, reset: bool) -> InMemory:
         """Return samples in memory as scikit-learn checks them; with `reset` the number of features is theirs."""
-        seen = copy.copy(self) if reset else self  # it writes to what it checks for, and the fit may fail later
+        seen = copy.copy(self) if reset else self  # validate_data writes to the estimator, and the fit may fail later
         options: Any = {"dtype": [np.float64, np.float32], "ensure_min_features": 1, "ensure_all_finite": "allow-nan"}
-        # It adds up all numbers, and looks closer if that overflows.
+        # The check adds up all numbers, and looks closer if the sum overflows.
         with name_bad_column(X, "X"), np.errstate(over="ignore", invalid="ignore"):
             data = InMemory([np.asarray(validate_data(seen, masked_to_nan(X), reset=reset, **options))])
         data.missing = may_miss([X], data.views, ["X"], self.missing)

@@ -22,9 +22,22 @@ def describe(record: Record) -> str:
     )
 
 
+def describe_prediction(score: Record) -> str:
+    """Return what samples held out have shown of one predictor, as one line of text."""
+    named = f"{score['target']} from {' and '.join(str(source) for source in score['sources'])}"
+    if not score["n_samples"]:
+        return f"{named}: ridge regression, with too few samples to judge it by"
+    shares = sorted(score["shares"].items(), key=lambda share: -share[1])
+    heads = ", ".join(f"{name} {share:.2f}" for name, share in shares if share > 0)
+    return (
+        f"{named}: R^2 {score['r2']:.2f} on {score['n_samples']:,} samples held out"
+        f" (ridge {score['ridge_r2']:.2f}); {heads}"
+    )
+
+
 @contextmanager
 def watched(verbose: int, label: str, callback: Callback | None = None) -> Iterator[Callback | None]:
-    """Give the callback that a fit or task calls: the user's, and with `verbose` also one that shows the progress.
+    """Yield the callback that a fit or task calls: the user's, and with `verbose` also one that shows the progress.
 
     It is None if there is neither.
     """
@@ -86,7 +99,7 @@ class Bar:
             BarColumn(bar_width=NARROW_BAR if narrow else WIDE_BAR),
             TaskProgressColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}", markup=False),
+            TextColumn("{task.fields[state]}", markup=False),
         ]
         if not narrow:
             columns.insert(2, TimeElapsedColumn())
@@ -94,7 +107,7 @@ class Bar:
             columns.insert(0, TextColumn("{task.description}", markup=False))
         self._room = console.width - (NARROW_BAR + 14 if narrow else len(label) + WIDE_BAR + 28)
         self._bar = RichProgress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task(label, total=None, told="")
+        self._task = self._bar.add_task(label, total=None, state="")
 
     def __enter__(self) -> Bar:
         self._bar.start()
@@ -105,7 +118,7 @@ class Bar:
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress."""
-        told = describe(progress.history[-1]) if isinstance(progress, LearningProgress) else progress.stage
-        if len(told) > self._room:  # rich would shorten the other columns, too
-            told = f"{told[: max(self._room - 1, 0)]}…"
-        self._bar.update(self._task, completed=progress.completed, total=progress.total, told=told)
+        state = describe(progress.history[-1]) if isinstance(progress, LearningProgress) else progress.stage
+        if len(state) > self._room:  # rich would shorten the other columns, too
+            state = f"{state[: max(self._room - 1, 0)]}…"
+        self._bar.update(self._task, completed=progress.completed, total=progress.total, state=state)

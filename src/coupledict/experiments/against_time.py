@@ -1,9 +1,9 @@
 """The paper's second experiment: error and sparsity against time, one dictionary, a tolerance.
 
-All methods share one coder and, unless they say otherwise, start from the same cosine dictionary. While a learner is
-timed, its dictionaries are only copied; they are evaluated afterwards, by coding the patches it learned from, and
-held-out patches, with the full number of atoms. Curves are those of the first run, with the median times of all runs;
-every run has patches of its own, and claims are decided by the figures of all of them.
+All methods share one coder and, unless stated otherwise, start from the same cosine dictionary. While a learner is
+timed, its dictionaries are only copied; they are evaluated afterwards, by coding the training patches and held-out
+patches with the full number of atoms. Curves are those of the first run, with the median times of all runs; every run
+has its own patches, and the figures of all runs decide the claims.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .steps import BeginStep
 from .watching import Learner
 
 PEERS = {
-    SPAMS: "trainDL: online learning, coded by orthogonal least squares, no limit but the tolerance",
+    SPAMS: "trainDL: online learning, coded by orthogonal least squares, limited only by the tolerance",
     DICTLEARN: "approximate K-SVD with its own orthogonal matching pursuit; unused atoms become random",
     SKLEARN: "MiniBatchDictionaryLearning: online learning with the lasso, its penalty set for as many atoms as ours",
 }
-PEER_POINTS = 12  # dictionaries of a peer that are evaluated
-PAUSE = 0.05  # seconds to wait before a run, until library threads of the one before stop spinning
-KSVD_ITERATIONS = 5  # whose time the paper fills with iterations of its own method
+PEER_POINTS = 12  # evaluated dictionaries of a peer
+PAUSE = 0.05  # seconds before a run, until library threads of the previous one stop spinning
+KSVD_ITERATIONS = 5  # the paper compares their time with that of its own iterations
 
 Courses = dict[str, Course]
 
 
 def count_steps(sizes: TimeSizes) -> int:
-    """Return how many steps one regime has, at most: peers that are not installed are left out."""
+    """Return the largest number of steps of a regime; peers that are not installed are left out."""
     runs = sum(sizes.repeats if method.repeated else 1 for method in METHODS)
     return runs + 2 * len(METHODS) + sizes.repeats + len(PEERS)
 
@@ -98,13 +98,13 @@ def against_time(
 
 
 def _in_order(number: int) -> list[Method]:
-    """Return the methods of a run in an order of its own, so that none is always first."""
+    """Return the methods in an order that differs from run to run, so that none is always first."""
     rotated = [METHODS[(place + number) % len(METHODS)] for place in range(len(METHODS))]
     return [method for method in rotated if method.repeated or number == 0]
 
 
 def _describe(method: Method, course: Course, seconds: list[float]) -> dict[str, Any]:
-    """Return the curves of a method: how sparse and how exact it is, iteration by iteration."""
+    """Return the curves of a method: its sparsity and error, iteration by iteration."""
     n_patches = len(course.patches("train"))
     curve = []
     for k in course.kept:
@@ -115,7 +115,7 @@ def _describe(method: Method, course: Course, seconds: list[float]) -> dict[str,
                 "seconds": seconds[k],
                 "limit": record["limit"],
                 "nonzeros": record["mean_nonzeros"],
-                # The paper's error, scaled to the number of patches: some passes see only a part of them.
+                # The paper's error, scaled to the number of patches, because some passes see only a part of them.
                 "error": record["rms"] / np.sqrt(n_patches),
                 "train_nonzeros": train.nonzeros,
                 "train_error": train.error,
@@ -135,7 +135,7 @@ def _describe(method: Method, course: Course, seconds: list[float]) -> dict[str,
 
 
 def _compare(key: str, methods: list[dict[str, Any]], courses: Courses, begin: BeginStep) -> dict[str, Any]:
-    """Find out when each method reaches the final level of K-SVD, on training patches and on held-out ones."""
+    """Find when each method reaches the final level of K-SVD, on training patches and on held-out ones."""
     ksvd = next(method for method in methods if method["key"] == KSVD_METHOD)
     targets = {side: courses[KSVD_METHOD].last(side) for side in SIDES}
     reached = []
@@ -155,8 +155,8 @@ def _compare(key: str, methods: list[dict[str, Any]], courses: Courses, begin: B
         "held_nonzeros": targets["held"].nonzeros,
         "held_error": targets["held"].error,
         "sentence": (
-            "A method stands where K-SVD ends once its codes are as sparse as K-SVD's last ones when they are made just"
-            " exact enough to have the same average error."
+            "A method has reached the level of K-SVD once its codes, made just accurate enough for the same average"
+            " error, are as sparse as K-SVD's last ones."
         ),
     }
     return {"target": end, "reached": reached}
@@ -173,10 +173,10 @@ def _moment(
 
 
 def _trial(courses: Courses) -> dict[str, Any]:
-    """Return the figures of one run that claims are about.
+    """Return the figures of one run that decide the claims.
 
-    Shares of nonzeros are at equal error: how many atoms the codes of one dictionary have when they are as exact as
-    those of the other, which have 1.
+    Shares of nonzeros are at equal error: the nonzeros of one dictionary's codes, relative to those of equally accurate
+    codes of the other.
     """
     ksvd, paper = courses[KSVD_METHOD], courses[PAPER_METHOD]
     fifth = ksvd.points[KSVD_ITERATIONS - 1].seconds
@@ -196,13 +196,13 @@ def _trial(courses: Courses) -> dict[str, Any]:
 
 
 def _times_sooner(course: Course, rival: Course, side: str) -> float | None:
-    """Return how many times sooner a method is where its rival ends; None if it never gets there."""
+    """Return how many times sooner a method reaches the final level of its rival; None if it never does."""
     index = course.reaching(rival.last(side), side)
     return None if index is None else rival.seconds / course.points[index].seconds
 
 
 def _share(course: Course, rival: Course, side: str) -> float | None:
-    """Return the nonzeros of a method in those of its rival, at equal error; None if it cannot be that exact."""
+    """Return the nonzeros of a method relative to its rival, at equal error; None if it cannot be that accurate."""
     level = rival.last(side)
     nonzeros = course.nonzeros_at(level.error, side)
     return nonzeros / level.nonzeros if np.isfinite(nonzeros) else None
@@ -211,7 +211,7 @@ def _share(course: Course, rival: Course, side: str) -> float | None:
 def run_peers(
     regime: Regime, seconds: float, begin: BeginStep, find_peers: Callable[[], tuple[list[Learner], list[str]]]
 ) -> dict[str, Any]:
-    """Let other packages learn for some seconds from the same start; evaluate them as our own methods are."""
+    """Let other packages learn for some seconds from the same start, and evaluate them like our own methods."""
     peers, missing = find_peers() if seconds else ([], [])
     results = []
     for peer in peers:

@@ -1,7 +1,7 @@
 """The paper's claims about its method, and whether the runs of the experiments confirm them.
 
-The paper's numbers are from its section III; the sentences are ours. Whether a claim holds is decided by the numbers of
-all runs alone; `verdicts` has the rules.
+The paper's numbers are from its section III; the sentences are ours. Only the numbers of all runs decide whether a
+claim holds; `verdicts` has the rules.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .verdicts import CORRELATION_MARGIN, SPARSITY_MARGIN, TIME_MARGIN, Verdict,
 
 PAPER_SECONDS, PAPER_KSVD_SECONDS = 11.0, 28.0
 PAPER_ITERATIONS, PAPER_KSVD_ITERATIONS = 12, 5
-PAPER_PATCHES = 10_000  # with fewer, the second experiment is another one, and some of its outcomes are others
+PAPER_PATCHES = 10_000  # with fewer, the second experiment has other outcomes
 OUR_GOAL = 10.0
-STRONG, WEAK = 0.7, 0.5  # correlations: half of the variance is shared, a quarter of it
+STRONG, WEAK = 0.7, 0.5  # correlations: half of the variance is shared, or a quarter
 
 
 def claim(text: str, paper: str, measured: str, verdict: Verdict, *, ours: bool = False) -> dict[str, Any]:
-    """Return one line of the comparison; `ours` marks what the paper does not claim."""
+    """Return one line of the comparison; `ours` marks a claim that is not the paper's."""
     return {
         "claim": text,
         "paper": paper,
@@ -48,7 +48,7 @@ def pair_claims(pairs: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         claim(
             "Only atoms that were learned together are correlated pair by pair.",
-            "shown by the eye, on four grids of atoms",
+            "shown visually, by four grids of atoms",
             strength,
             all_of(
                 _beyond(same[0], STRONG, CORRELATION_MARGIN, f"Together above {STRONG:g} ({margin})"),
@@ -56,8 +56,8 @@ def pair_claims(pairs: dict[str, Any]) -> list[dict[str, Any]]:
             ),
         ),
         claim(
-            "An atom's partner can be told from all other atoms.",
-            "the question that a picture leaves open",
+            "An atom's partner can be distinguished from all other atoms.",
+            "not answered by a picture",
             best,
             _beyond(shares[0], 0.5, CORRELATION_MARGIN, f"Half of the atoms ({margin})"),
             ours=True,
@@ -89,7 +89,8 @@ class _Trials:
     """The figures of all runs of one regime, by name."""
 
     def __init__(self, regime: dict[str, Any]) -> None:
-        self._trials, self._n_patches = regime["trials"], regime["n_patches"]
+        self._trials = regime["trials"]
+        self._n_patches = regime["n_patches"]
         self.n_nonzero_coefs = regime["n_nonzero_coefs"]
 
     def __getitem__(self, key: str) -> list[float | None]:
@@ -120,7 +121,7 @@ class _Trials:
 
 
 def _range(figures: Sequence[float | None], form: str = ".2f") -> str:
-    """Return figures of several runs in words: the smallest and the largest, and how many there are none of."""
+    """Return figures of several runs in words: the smallest, the largest, and how many runs have none."""
     known = sorted(figure for figure in figures if figure is not None)
     if not known:
         return "never"
@@ -133,7 +134,7 @@ def _range(figures: Sequence[float | None], form: str = ".2f") -> str:
 def _tell_ratio(trials: _Trials, key: str) -> str:
     known = [ratio for ratio in trials[key] if ratio is not None]
     if not known:
-        return "it never gets there"
+        return "it never reaches that level"
     return f"{_range(trials[key], '.1f')} times sooner"
 
 
@@ -150,7 +151,7 @@ def _tell_level(method: dict[str, Any], side: str) -> str:
 
 
 def _tell_share(trials: _Trials, key: str) -> str:
-    """Return in words how many nonzeros codes have at equal error, in those of a rival."""
+    """Return in words how many nonzeros codes have at equal error, relative to those of a rival."""
     shares = trials[key]
     known = [share for share in shares if share is not None]
     words = [f"{_range(known, '.3f')} times the nonzeros at equal error"] if known else []
@@ -173,8 +174,8 @@ def _sooner(trials: _Trials, entry: dict[str, Any], ksvd: dict[str, Any]) -> dic
 def _sooner_than_from_samples(trials: _Trials, samples: dict[str, Any]) -> dict[str, Any]:
     key = "paper_sooner_than_from_samples"
     return claim(
-        "It does so where K-SVD starts from random patches and not from cosines.",
-        "the start of K-SVD is not told",
+        "It also does so if K-SVD starts from random patches instead of cosines.",
+        "the start of K-SVD is not stated",
         f"{_tell_ratio(trials, key)}; K-SVD from patches took {samples['seconds']:.2f} s",
         trials.is_times(key, 1.0),
     )
@@ -182,7 +183,7 @@ def _sooner_than_from_samples(trials: _Trials, samples: dict[str, Any]) -> dict[
 
 def _iterations(trials: _Trials, paper: dict[str, Any]) -> dict[str, Any]:
     return claim(
-        "Its iterations are cheaper than K-SVD's, the first ones above all.",
+        "Its iterations are cheaper than K-SVD's, especially the first ones.",
         f"{PAPER_ITERATIONS} iterations in the time of K-SVD's first {PAPER_KSVD_ITERATIONS}",
         f"{_range(trials['iterations'], '.0f')} of {paper['iterations']} iterations in the time of K-SVD's first"
         f" {PAPER_KSVD_ITERATIONS}",
@@ -195,7 +196,7 @@ def _iterations(trials: _Trials, paper: dict[str, Any]) -> dict[str, Any]:
 def _sparser(trials: _Trials, methods: dict[str, dict[str, Any]]) -> dict[str, Any]:
     paper, ksvd = methods[PAPER_METHOD], methods[KSVD_METHOD]
     return claim(
-        "It ends with sparser codes than K-SVD, at no larger error.",
+        "It ends with sparser codes than K-SVD, at an error that is no larger.",
         "a clearly lower curve of nonzeros",
         f"{_tell_share(trials, 'share_of_ksvd')}; on fresh patches {_tell_share(trials, 'share_of_ksvd_held')}; in the"
         f" first run {_tell_level(paper, 'train')} against {_tell_level(ksvd, 'train')}",
@@ -219,7 +220,7 @@ def _unused(trials: _Trials, methods: dict[str, dict[str, Any]]) -> dict[str, An
     most = max(int(count or 0) for count in trials["most_unused"])
     verdict = trials.is_fewer("share_of_keep")
     if most == 0:
-        verdict = undecided("No atom was ever unused, so there was none to replace")
+        verdict = undecided("No atom was ever unused, so none was replaced")
     return claim(
         "Unused atoms are best replaced by the mean residual.",
         "a step of the algorithm; no comparison is given",

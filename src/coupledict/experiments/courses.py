@@ -1,4 +1,4 @@
-"""The course of one method in one run: its dictionaries, and how good each is on both sets of patches."""
+"""The course of one method in one run: its dictionaries, and the level of each on both sets of patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIDES = ("train", "held")
 
 
 class Course:
-    """The dictionaries that a method had in one run; levels are computed when they are asked for, and kept.
+    """The dictionaries of a method in one run; levels are computed on first use, and kept.
 
     Parameters
     ----------
@@ -25,17 +25,18 @@ class Course:
     history : list of dict
         What the learner recorded of each iteration.
     step : int
-        Every `step`-th iteration is evaluated, the last included.
+        Every `step`-th iteration is evaluated, and the last one.
     """
 
     def __init__(self, regime: Regime, points: Sequence[Point], history: Sequence[Record], step: int) -> None:
-        self.points, self.history = points, history
+        self.points = points
+        self.history = history
         self.kept = range((len(points) - 1) % step, len(points), step)
         self._regime = regime
         self._levels: dict[tuple[int, str], Level] = {}
 
     def patches(self, side: str) -> Array:
-        """Return the patches of a side: those learned from, or those held out."""
+        """Return the patches of a side: for training, or held out."""
         return self._regime.train[0] if side == "train" else self._regime.held_out
 
     def level(self, index: int, side: str) -> Level:
@@ -45,7 +46,7 @@ class Course:
         return self._levels[index, side]
 
     def last(self, side: str) -> Level:
-        """Return the level in the end."""
+        """Return the final level."""
         return self.level(len(self.points) - 1, side)
 
     def reaching(self, target: Level, side: str) -> int | None:
@@ -62,7 +63,7 @@ class Course:
         return None if place is None else self.kept[place]
 
     def nonzeros_at(self, error: float, side: str) -> float:
-        """Return the mean nonzeros of the last dictionary's codes, when they are as exact as `error`."""
+        """Return the mean nonzeros of the last dictionary's codes at the average error `error`."""
         return nonzeros_at_error(
             self.patches(side),
             self.points[-1].dictionary,

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 130
-WIDE = 5.0  # values that differ by more than this factor are drawn on a logarithmic scale
-#: Where logarithmic scales have ticks within a power of ten: the first of these that gives four or more in sight.
+WIDE = 5.0  # values that span more than this factor are drawn on a logarithmic scale
+#: Ticks of logarithmic scales within a power of ten: the first of these with four or more visible ticks.
 TICKS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(np.arange(1.0, 10.0, 0.5)))
-#: Methods that the paper compares, and ours: drawn with strong lines, the others with faint ones.
+#: Methods that the paper compares, and ours: drawn with strong lines, the others with thin ones.
 LEADING = (KSVD_METHOD, PAPER_METHOD, DEFAULT_METHOD)
 #: Colour and marker of a method; those of other packages follow.
 STYLES = {
@@ -46,7 +46,7 @@ PEER_STYLES = (("#CC79A7", "D"), ("#009E73", "^"), ("#E69F00", "v"))
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of a size in inches, without a window."""
+    """Return an empty figure of this size in inches, without a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -66,7 +66,7 @@ def _save(figure: Figure, folder: Path, name: str) -> Path:
 def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[int]], folder: Path) -> Path:
     """Draw the four dictionaries: learned together above, separately below; the most used atoms first.
 
-    Each atom has its own grey scale; by the paper's method all have norm 1 in each view.
+    Each atom has its own grey scale; with the paper's method all have norm 1 in each view.
     """
     figure = new_figure(9.6, 10.2)
     axes = figure.subplots(2, 2)
@@ -77,12 +77,12 @@ def draw_pairs(dictionaries: dict[str, list[Array]], uses: dict[str, Sequence[in
             name = f"({'abcd'[2 * row + column]}) {view}, {title}"
             plot_atoms(dictionaries[how][column], order=order, ax=axes[row, column], title=name)
     norms = describe_norms([atoms for pair in dictionaries.values() for atoms in pair])
-    figure.supxlabel(f"atoms of {norms}, each drawn on a scale of its own", fontsize="small")
+    figure.supxlabel(f"atoms of {norms}, each drawn on its own scale", fontsize="small")
     return _save(figure, folder, "pairs")
 
 
 def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
-    """Draw how strongly the atoms of equal number are correlated, together and separately."""
+    """Draw the correlations of atoms of equal number, learned together and separately."""
     figure = new_figure(6.6, 3.4)
     axis = figure.subplots()
     bins = np.linspace(0, 1, 26).tolist()
@@ -100,7 +100,7 @@ def draw_correlations(pairs: dict[str, Any], folder: Path) -> Path:
 def draw_time(regime: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Draw nonzeros and error against seconds: during learning, and on held-out patches with all atoms allowed.
 
-    These are two pictures, so that a narrow page can show one below the other.
+    They are separate pictures, so that a narrow page can show one below the other.
     """
     name = f"time_{regime['key']}"
     return {
@@ -140,7 +140,7 @@ def _draw_curves(regime: dict[str, Any], prefix: str, title: str, folder: Path, 
 
 
 def draw_peers(regime: dict[str, Any], folder: Path) -> dict[str, Path]:
-    """Draw other packages beside the default and K-SVD on held-out patches, if there are any."""
+    """Draw other packages, if there are any, with the default and K-SVD, on held-out patches."""
     if not regime["peers"]:
         return {}
     figure = new_figure(7.6, 4.4)
@@ -185,7 +185,7 @@ def draw_all(
 
 
 def _logarithmic(axis: Axes, which: str) -> None:
-    """Make one scale logarithmic, with plain numbers at 1, 2 and 5, or at more where few of these are in sight."""
+    """Make one scale logarithmic, with plain numbers at 1, 2 and 5, or at more if few of these are visible."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
     (axis.set_xscale if which == "x" else axis.set_yscale)("log")

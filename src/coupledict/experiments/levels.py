@@ -1,7 +1,7 @@
-"""How sparse and how exact codes are, and when one dictionary is as good as another in both.
+"""The sparsity and error of codes, and when one dictionary is as good as another in both.
 
-Two dictionaries that code to the same tolerance differ in sparsity and, a little, in error, and the one with fewer
-atoms may have the larger error. To compare them by one number, codes are made just exact enough to have the same error.
+Two dictionaries that code to the same tolerance differ in sparsity and slightly in error, and the one with fewer atoms
+may have the larger error. To compare them by one number, their codes are made just accurate enough for the same error.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..coding.making import make_coder
+from ..coding.coders import make_coder
 from ..coding.passes import encode
 from ..coding.recipe import Recipe
 from ..coding.rule import CodingRule
 from ..coding.samples import Samples
 from ..foundation.arrays import Array
+from ..parallel.jobs import Threads
 
-PRECISION = 2e-3  # relative, of the error: ends the search for a tolerance; sparsity is interpolated within it
+PRECISION = 2e-3  # relative error at which the search for a tolerance ends; sparsity is interpolated within it
 MOST_STEPS = 8
 
 
@@ -31,19 +32,19 @@ class Level:
     error: float
 
     def at_least(self, other: Level) -> bool:
-        """Tell whether this is as sparse and as exact as the other."""
+        """Return whether this is at least as sparse and as accurate as the other."""
         return self.nonzeros <= other.nonzeros and self.error <= other.error
 
     def worse(self, other: Level) -> bool:
-        """Tell whether this is less sparse and less exact than the other."""
+        """Return whether this is less sparse and less accurate than the other."""
         return self.nonzeros > other.nonzeros and self.error > other.error
 
 
 def codes_level(X: Array, dictionary: Array, n_nonzero_coefs: int, tol: float, threads: int) -> Level:
     """Code samples over a dictionary; return the sparsity and error of the codes."""
-    # This runs hundreds of times: the coder reports residuals, so that they need not be computed again.
+    # This runs hundreds of times, so it uses the residuals that the coder reports.
     recipe = Recipe([dictionary], np.ones(1), X.dtype, CodingRule(n_nonzero_coefs, tol), len(X))
-    coded = encode(make_coder(recipe, threads), Samples([X], X.dtype), threads)
+    coded = encode(make_coder(recipe, Threads(threads)), Samples([X], X.dtype), Threads(threads))
     return Level(coded.indices.size / len(X), math.sqrt(float(coded.energy.sum())) / len(X))
 
 
@@ -60,7 +61,7 @@ def nonzeros_at_error(
     Returns
     -------
     float
-        Infinity if codes of `n_nonzero_coefs` atoms cannot be that exact.
+        Infinity if codes of `n_nonzero_coefs` atoms cannot be that accurate.
     """
     below, low = (level, tol) if level.error <= error else (None, 0.0)
     above, high = (level, tol) if level.error > error else (None, math.inf)

@@ -1,4 +1,4 @@
-"""What a measurement ran on, and how many threads the libraries beside it may use."""
+"""Description of the machine, and limits of the threads of other libraries."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def cpu_name() -> str:
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may run on."""
+    """Return the number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def load_average() -> list[float] | None:
-    """Return the system's load averages over 1, 5 and 15 minutes, or None if it does not tell them.
+    """Return the system's load averages over 1, 5 and 15 minutes, or None if they are unavailable.
 
-    A run that shares its cores with other work measures the other work too: the record should show it.
+    Other work on the same cores distorts measurements, so the record should show it.
     """
     return [round(value, 2) for value in os.getloadavg()] if hasattr(os, "getloadavg") else None
 

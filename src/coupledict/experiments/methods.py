@@ -1,4 +1,4 @@
-"""The methods of the second experiment: one coder for all, so that methods are compared and not programs."""
+"""The methods of the second experiment, with one coder for all, so that methods are compared rather than programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..foundation.arrays import Array
 from .regimes import Regime
 from .watching import Point, Recorder
 
-#: Keys of methods that are used elsewhere.
+#: Keys of methods for use elsewhere.
 KSVD_METHOD, DEFAULT_METHOD, PAPER_METHOD, PAPER_KEEP_METHOD = "ksvd", "default", "paper", "paper-keep"
 SAMPLES_METHOD, CONSTANT_METHOD = "ksvd-samples", "aksvd"
 
@@ -23,7 +23,7 @@ SAMPLES_METHOD, CONSTANT_METHOD = "ksvd-samples", "aksvd"
 class Method:
     """A way to learn a dictionary; results of every `curve_step`-th iteration are kept.
 
-    Methods that a claim is about are repeated, on other patches each time.
+    Methods that appear in a claim are repeated, on other patches each time.
     """
 
     key: str
@@ -55,15 +55,17 @@ class Method:
                 online.partial_fit([batch])
                 recorder.note(online.components_)
             return recorder.points, online.history_
-        learner = CoupledDictionaryLearning(**common, **settings, max_iter=self.max_iter, callback=recorder.callback)
+        learner = CoupledDictionaryLearning(
+            **common, **settings, scale=None, max_iter=self.max_iter, callback=recorder.callback
+        )
         recorder.start()
         learner.fit([regime.train[0]])
         return recorder.points, learner.history_
 
 
 CONSTANT = {"schedule": "constant", "growth": None}
-#: The paper's settings, except the start, which all methods share, and prediction, which is not used.
-PAPER_SETTINGS = {key: value for key, value in PAPER.items() if key not in ("init", "predictor")}
+#: The paper's settings, except start and scale, which all methods share, and prediction, which is not used.
+PAPER_SETTINGS = {key: value for key, value in PAPER.items() if key not in ("init", "scale", "predictor")}
 METHODS = (
     Method(
         KSVD_METHOD,
@@ -91,7 +93,7 @@ METHODS = (
     Method(
         PAPER_KEEP_METHOD,
         "the paper, unused atoms kept",
-        "the paper's method but for its rule for unused atoms",
+        "the paper's method except for its rule for unused atoms",
         32,
         PAPER_SETTINGS | {"unused_atoms": "keep"},
     ),
@@ -103,12 +105,12 @@ METHODS = (
         CONSTANT | {"update": "ksvd", "init": "samples"},
         own_start=True,
     ),
-    Method(DEFAULT_METHOD, "coupledict's default", "sums over codes, samples that grow in number", 32, own_start=True),
+    Method(DEFAULT_METHOD, "coupledict's default", "sums over codes, a growing number of samples", 32, own_start=True),
 )
 
 
 def _batches(X: Array, size: int, number: int, seed: int) -> Iterator[Array]:
-    """Draw batches in random order; every patch is drawn once before any is drawn again."""
+    """Draw batches in random order; every patch is drawn once before any is repeated."""
     rng = np.random.default_rng(seed)
     order = np.empty(0, np.intp)
     for _ in range(number):

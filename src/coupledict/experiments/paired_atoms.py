@@ -1,7 +1,7 @@
 """The paper's first experiment: atoms learned together are partners, atoms learned apart are not.
 
-How well two atoms match is measured. A linear map from focused to blurred patches, fitted by ridge regression, blurs a
-focused atom; its correlation with a blurred atom tells how well the two match.
+A linear map from focused to blurred patches, fitted by ridge regression, blurs a focused atom; the correlation of the
+result with a blurred atom measures how well the two match.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PER_TRIAL = ("median_same", "same_index_share", "median_rank", "chance")
 
 @dataclass(frozen=True)
 class PairSizes:
-    """How much the experiment learns from, and how often it is run, on other patches each time."""
+    """The number of training samples and of runs, each on other patches."""
 
     n_patches: int = 20_000
     n_held_out: int = 5_000
@@ -45,7 +45,7 @@ class PairSizes:
 
 
 def count_steps(sizes: PairSizes) -> int:
-    """Return how many steps the experiment has."""
+    """Return the number of steps of the experiment."""
     return 2 * len(SETTINGS) + sizes.repeats - 1
 
 
@@ -90,13 +90,13 @@ def judge_pairs(dictionaries: list[Array], blur: npt.NDArray[np.float64]) -> dic
     -------
     dict
         - ``same_index_share``: share of focused atoms whose blurred version correlates best with the blurred atom of
-          the same number; ``chance`` is what dictionaries that have nothing to do with each other would get
+          the same number; ``chance`` is its value for unrelated dictionaries
         - ``median_same``: median absolute correlation with the atom of the same number
         - ``median_matched``: the same after the best one-to-one matching of all atoms
         - ``median_rank``: median number of blurred atoms that correlate better than the one of the same number
         - ``positive_share``: share of pairs of equal number with a correlation above 0
-        - ``twins``: atoms of each dictionary that nearly equal another but for the sign
-        - for each atom its ``correlation``, its ``best`` partner and its ``gain``, the norm that the blur leaves of it
+        - ``twins``: atoms of each dictionary that nearly equal another, up to the sign
+        - for each atom its ``correlation``, its ``best`` partner and its ``gain``, its norm after the blur
     """
     focused, blurred = dictionaries
     predicted = focused.astype(np.float64) @ blur
@@ -141,7 +141,7 @@ def paired_atoms(
         Plain numbers. ``together`` and ``separate`` are by the paper's method, ``variants`` has all four, and
         ``trials`` has figures of the paper's method for each run.
     dictionaries : dict
-        For ``"together"`` and ``"separate"`` the focused and the blurred atoms, by the paper's method: of norm 1 in
+        For ``"together"`` and ``"separate"``, the focused and the blurred atoms, by the paper's method: of norm 1 in
         each view.
     """
     train, held_out = _draw(focused, blurred, sizes, seed)
@@ -181,7 +181,7 @@ def paired_atoms(
 
 
 def _draw(focused: list[Array], blurred: list[Array], sizes: PairSizes, seed: int) -> tuple[list[Array], list[Array]]:
-    """Return focused and blurred patches to learn from, and others that are held out."""
+    """Return focused and blurred patches for training, and held-out ones."""
     views = distinct_patches(
         [focused, blurred], sizes.n_patches + sizes.n_held_out, side=sizes.side, seed=seed, dtype=np.float32
     )
@@ -190,7 +190,7 @@ def _draw(focused: list[Array], blurred: list[Array], sizes: PairSizes, seed: in
 
 
 def _trial(focused: list[Array], blurred: list[Array], sizes: PairSizes, seed: int, threads: int) -> dict[str, Any]:
-    """Return how well atoms match that the paper's method learned together and separately, on a draw of its own."""
+    """Return how well atoms match that the paper's method learned, together and separately, on a new draw."""
     train, _ = _draw(focused, blurred, sizes, seed)
     blur = blur_map(*train)
     found = {}
@@ -220,7 +220,7 @@ class _Learned:
     ) -> _Learned:
         groups = [[0, 1]] if how == TOGETHER else [[0], [1]]
         began = time.perf_counter()
-        # Separate learners share nothing, not even the order of the samples, so each has its own seed.
+        # Separate learners share nothing, not even the order of the samples; each has its own seed.
         learners = [
             CoupledDictionaryLearning(
                 sizes.n_components,
@@ -228,7 +228,7 @@ class _Learned:
                 max_iter=sizes.max_iter,
                 n_jobs=threads,
                 random_state=seed + number,
-                **settings,
+                **{"scale": None, "predictor": "ridge"} | settings,
             ).fit([views[v] for v in group])
             for number, group in enumerate(groups)
         ]
@@ -240,7 +240,7 @@ class _Learned:
         return [atoms for learner in self.learners for atoms in learner.components_]
 
     def figures(self, views: list[Array]) -> dict[str, Any]:
-        """Return how long learning took, and the share of the energy of held-out patches that the codes explain."""
+        """Return the learning time, and the share of the energy of held-out patches that the codes explain."""
         shares = [
             learner.score([views[v] for v in group]) for learner, group in zip(self.learners, self.groups, strict=True)
         ]
@@ -248,7 +248,7 @@ class _Learned:
         return {"seconds": self.seconds, "explained": float(np.average(shares, weights=energies))}
 
     def use(self, views: list[Array]) -> dict[str, Any]:
-        """Return for each atom of both views how many patches use it, and its norm."""
+        """Return, for each atom, the number of patches that use it, and its norm in both views."""
         uses = []
         for learner, group in zip(self.learners, self.groups, strict=True):
             codes = learner.transform([views[v] for v in group])

@@ -1,6 +1,6 @@
-"""The learners of other packages, each recorded in the way its interface allows.
+"""The learners of other packages, each recorded as its interface allows.
 
-How they work, read from their sources:
+How they work, according to their sources:
 
 * SPAMS ``trainDL`` is online learning with L0 codes: ``mode=3`` allows ``lambda1`` atoms, ``mode=4`` asks for a
   squared residual of at most ``lambda1`` with up to min(n_features, n_components) atoms; both code by OLS. ``iter``
@@ -12,7 +12,7 @@ How they work, read from their sources:
   default; the worst represented samples are better atoms, but it computes all residuals anew for each of them.
 * scikit-learn ``MiniBatchDictionaryLearning`` learns with the lasso whatever ``transform_algorithm`` says: OMP is for
   ``transform`` only. So `alpha` is chosen, before the clock starts, such that the lasso uses as many atoms as OMP
-  does, both with the starting dictionary. ``fit_algorithm="cd"`` is the faster of its two coders here.
+  does with the same starting dictionary. ``fit_algorithm="cd"`` is the faster of its two coders here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Spams(Learner):
         self._module = importlib.import_module("spams")
 
     def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
-        """See the base class. It ends before a run that would probably take longer than the patience."""
+        """See the base class. It stops before a run that would probably exceed the patience."""
         train = self._prepare(task)
         points: list[Point] = []
         while limit is None or len(points) < limit:
@@ -68,7 +68,7 @@ class Spams(Learner):
 
         def train(n_batches: int) -> Point:
             settings: dict[str, Any] = {"K": task.n_components} if start is None else {"D": start.copy(order="F")}
-            # It uses OpenMP threads; with a threaded BLAS beside them it is no faster, and its times vary far more.
+            # It uses OpenMP threads; a threaded BLAS makes it no faster, and its times far more variable.
             with threadpool_limits(1, user_api="blas"):
                 begun = time.perf_counter()
                 D = self._module.trainDL(
@@ -149,13 +149,13 @@ class MiniBatch(Learner):
             random_state=0,
             n_jobs=task.threads,
         )
-        # The fastest of the tried settings: processes cost more than they gain, and a threaded BLAS interferes.
+        # The fastest settings we tried: processes cost more than they gain, and a threaded BLAS interferes.
         with (
             joblib.parallel_config(backend="threading"),
             threadpool_limits(1, user_api="blas"),
             warnings.catch_warnings(),
         ):
-            # Coordinate descent often ends before it reaches its duality gap of 1e-8, and warns.
+            # Coordinate descent often stops before it reaches its duality gap of 1e-8, and warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return self._watch(model, X, Recorder(limit, patience))
 
@@ -176,7 +176,7 @@ class MiniBatch(Learner):
     def _alpha(self, X: Array, start: Array, task: Problem) -> float:
         """Find the penalty with which the lasso uses as many atoms as OMP, by bisection of its logarithm."""
         codes = sparse_encode(X, start, n_nonzero_coefs=task.n_nonzero_coefs, tol=task.tol)
-        wanted = codes.nnz
+        n_nonzeros = codes.nnz
         high = float(np.abs(X @ start.T).max())
         low = 1e-4 * high
         for _ in range(12):
@@ -184,7 +184,7 @@ class MiniBatch(Learner):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 lasso = self._module.sparse_encode(X, start, algorithm="lasso_cd", alpha=middle)
-            low, high = (middle, high) if np.count_nonzero(lasso) > wanted else (low, middle)
+            low, high = (middle, high) if np.count_nonzero(lasso) > n_nonzeros else (low, middle)
         return math.sqrt(low * high)
 
 

@@ -1,4 +1,4 @@
-"""How much a quick run does."""
+"""The sizes of a quick run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QuickSizes:
 
     @contextmanager
     def changed(self, pairs: PairSizes, time: TimeSizes) -> Iterator[None]:
-        """Change the sizes until the block ends: for tests."""
+        """Change the sizes within a block, for tests."""
         before = vars(self).copy()
         self.pairs = pairs
         self.time = time

@@ -13,12 +13,12 @@ from .levels import Level, codes_level
 from .sources import distinct_patches
 
 N_REGIMES = 2
-START_NONZEROS = 13.2  # atoms that the cosine start needs if K-SVD ends near 12.5: the paper's regime
+START_NONZEROS = 13.2  # atoms that the cosine start needs where K-SVD ends near 12.5, as in the paper
 
 
 @dataclass(frozen=True)
 class TimeSizes:
-    """How much the experiment learns from, and how often it is run, on other patches each time."""
+    """The number of training samples and of runs, each on other patches."""
 
     n_patches: int = 10_000
     n_held_out: int = 10_000
@@ -26,7 +26,7 @@ class TimeSizes:
     n_nonzero_coefs: int = 32
     side: int = 8
     repeats: int = 5
-    peer_seconds: float = 6.0  # of each other package; 0 leaves them out
+    peer_seconds: float = 6.0  # for each other package; 0 leaves them out
     thinning: int = 1
 
 
@@ -66,7 +66,7 @@ class Regime:
 
 
 def regimes(images: list[Array], *, sizes: TimeSizes, seed: int, threads: int) -> list[list[Regime]]:
-    """Return for each regime as many draws of its patches as there are runs; no patch is drawn twice.
+    """Return, for each regime, a draw of patches for each run; no patch is drawn twice.
 
     The tolerance of the sparse regime is chosen on the first draw.
     """

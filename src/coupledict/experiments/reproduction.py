@@ -37,7 +37,7 @@ DISTRIBUTIONS = ("coupledict", "numpy", "scipy", "scikit-learn", "matplotlib", "
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that the report shows first, what it shows in words, and its caption."""
+    """A picture at the beginning of the report, its alternative text, and its caption."""
 
     path: Path
     alt: str
@@ -45,7 +45,7 @@ class Picture:
 
 
 def count_steps(*, quick: bool) -> int:
-    """Return how many steps a run has, at most."""
+    """Return the largest number of steps of a run."""
     pair_sizes, time_sizes = _sizes(quick=quick)
     return 1 + count_pair_steps(pair_sizes) + N_REGIMES * count_time_steps(time_sizes) + 2
 
@@ -61,17 +61,17 @@ def reproduce(
     callback: Callback | None = None,
     replace: bool = True,
 ) -> dict[str, Any]:
-    """Run both experiments and write what they show.
+    """Run both experiments and write the results.
 
     Parameters
     ----------
     output : Path
         Folder for ``report.html``, ``results.json``, ``dictionaries.npz`` and the figures; created if missing. Files in
-        it are replaced when everything is done, each in one step.
+        it are replaced atomically when everything is done.
     data : Path or None
         Folder of the Lytro pairs; None takes photographs that ship with scikit-image.
     quick : bool
-        Few patches, few atoms and one run of each method: to see that it works.
+        Few patches, few atoms and one run of each method, to check that everything works.
     command : str
         Command line that the report shows.
     callback : callable, optional
@@ -89,7 +89,7 @@ def reproduce(
     StoppedByCallback
         If the callback asks to stop; nothing is written then.
     FileExistsError
-        If there is a file of the same name in the end, and `replace` is False.
+        If a file of the same name exists at the end, and `replace` is False.
     """
     steps = Steps(callback, count_steps(quick=quick))
     return run_experiments(
@@ -120,10 +120,10 @@ def run_experiments(
     replace: bool = True,
     pictures: Sequence[Picture] = (),
 ) -> dict[str, Any]:
-    """Do what :func:`reproduce` does, as a part of a run that has other steps too; the report shows its pictures."""
+    """Do what :func:`reproduce` does, as part of a longer run whose pictures the report shows."""
     began = time.perf_counter()
     pair_sizes, time_sizes = _sizes(quick=quick)
-    new_figure(1, 1)  # raises now, and not after minutes, if matplotlib is missing
+    new_figure(1, 1)  # raises now rather than after minutes if matplotlib is missing
     output.mkdir(parents=True, exist_ok=True)
     begin("reading images")
     focused, blurred, pairs_sentence = load_pairs(data)

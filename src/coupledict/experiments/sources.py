@@ -13,7 +13,7 @@ from scipy import ndimage
 
 from ..foundation.arrays import Array
 
-#: Photographs inside the scikit-image wheel: none of them is downloaded.
+#: Photographs in the scikit-image wheel, which need no download.
 BUNDLED = (
     "camera",
     "coins",
@@ -26,7 +26,7 @@ BUNDLED = (
     "coffee",
     "rocket",
 )
-#: Those whose rights scikit-image states. Models that ship learn from no others; images/models/CREDITS.md lists them.
+#: Those whose rights scikit-image states. Shipped models learn only from these; see images/models/CREDITS.md.
 STATED_RIGHTS = tuple(name for name in BUNDLED if name != "moon")
 
 #: Regions of the Lytro pairs where one image is in focus and the other is not: pair, focused, blurred, row, column,
@@ -39,7 +39,7 @@ FOCUSED_REGIONS = (
     ("17", "B", "A", 89, 343, 180, 168),
 )
 
-#: Which of the images, sorted by name: settings can be chosen on one half of them, and reported on the other.
+#: Parts of the images, sorted by name: settings can be chosen on one half, and reported on the other.
 Half: TypeAlias = Literal["all", "first", "second"]
 
 MISSING = (
@@ -48,7 +48,7 @@ MISSING = (
 
 
 def data_directory(given: str | None) -> Path | None:
-    """Return the folder of ``--data``, else of ``COUPLEDICT_DATA``, else None."""
+    """Return the folder given by ``--data`` or else by ``COUPLEDICT_DATA``, or None."""
     name = given or os.environ.get("COUPLEDICT_DATA")
     return Path(name) if name else None
 
@@ -174,12 +174,12 @@ def bundled_image(name: str, *, colour: bool = False) -> Array:
 def distinct_patches(
     sets: Sequence[list[Array]], n_patches: int, *, side: int = 8, seed: int = 0, dtype: DTypeLike = np.float64
 ) -> tuple[Array, ...]:
-    """Cut patches at the same random positions from sets of images of equal sizes, each patch mean-centred.
+    """Extract mean-centred patches at the same random positions of sets of images of equal sizes.
 
     Patches of colour images hold their channels one after the other, and have one mean.
 
-    Every position of every image is equally likely, and no position comes twice, so that the patches can be
-    divided into some to learn from and some that were never seen (they may overlap).
+    Every position of every image is equally likely, and no position is drawn twice, so that the patches can be split
+    into training and held-out ones (which may overlap).
 
     Returns
     -------
@@ -197,7 +197,7 @@ def distinct_patches(
 
 
 def cut_patches(images: list[Array], which: Array, rows: Array, columns: Array, side: int, dtype: DTypeLike) -> Array:
-    """Cut square patches at positions (number of the image, row, column), each mean-centred."""
+    """Extract mean-centred square patches at positions (number of the image, row, column)."""
     n_channels = 1 if images[0].ndim == 2 else images[0].shape[2]
     patches = np.empty((len(which), n_channels * side * side), dtype=dtype)
     for number, image in enumerate(images):

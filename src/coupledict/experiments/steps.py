@@ -23,7 +23,9 @@ class Steps:
     """
 
     def __init__(self, callback: Callback | None, total: int) -> None:
-        self._callback, self._total, self._begun = callback, total, 0
+        self._callback = callback
+        self._total = total
+        self._begun = 0
 
     def begin(self, name: str) -> None:
         """Begin a step.

@@ -1,8 +1,8 @@
-"""When the figures of several runs decide a claim, and when they are too small to tell.
+"""When the figures of several runs decide a claim, and when the experiment is too small to tell.
 
 A claim is about a figure and a bound. It holds if the figure is beyond the bound, by more than a margin, in every run;
-it does not hold if the figure is on the other side, by more than the margin, in every run. Otherwise this run of the
-experiments is too small to tell. The same is said of every claim where there are too few runs or too few patches.
+it does not hold if the figure is on the other side, by more than the margin, in every run. Otherwise, and with too few
+runs or patches, the experiment is too small to tell.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEAST_RUNS = 3
-# The margins are chosen, not measured: what differs by less is not worth a verdict.
+# The margins are chosen, not measured: smaller differences are not worth a verdict.
 TIME_MARGIN = 0.10  # of a ratio of times
 SPARSITY_MARGIN = 0.01  # of a ratio of nonzeros at equal error
 CORRELATION_MARGIN = 0.05
@@ -26,7 +26,7 @@ class Verdict:
 
 
 def undecided(reason: str) -> Verdict:
-    """Return that nothing can be told, and why."""
+    """Return an undecided verdict with its reason."""
     return Verdict(None, reason)
 
 
@@ -36,9 +36,9 @@ def decide(figures: Sequence[float | None], low: float, high: float, rule: str) 
     Parameters
     ----------
     figures : sequence of float or None
-        The figure in each run; None stands for one that is as small as can be.
+        The figure in each run; None counts as the smallest possible value.
     low, high : float
-        The bound less and plus its margin.
+        The bound minus and plus its margin.
     rule : str
         The bound and the margin, in words.
     """
@@ -54,9 +54,9 @@ def decide(figures: Sequence[float | None], low: float, high: float, rule: str) 
 
 def all_of(*verdicts: Verdict) -> Verdict:
     """Return the verdict on a claim of several parts: it holds with all of them, and fails with any."""
-    for wanted in (False, None):
+    for decisive in (False, None):
         for verdict in verdicts:
-            if verdict.holds is wanted:
+            if verdict.holds is decisive:
                 return verdict
     return Verdict(True, "; ".join(verdict.why for verdict in verdicts))
 

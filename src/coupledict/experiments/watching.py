@@ -1,6 +1,6 @@
-"""Learners whose progress is recorded: their dictionaries during learning, and the seconds until each.
+"""Learners whose progress is recorded: their dictionaries during learning, with the learning time of each.
 
-The clock is stopped while a dictionary is copied, and dictionaries are evaluated after the run.
+The clock stops while a dictionary is copied; dictionaries are evaluated after the run.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """A dictionary of stacked views, and the seconds of learning behind it."""
+    """A dictionary of stacked views, and its learning time in seconds."""
 
     seconds: float
     dictionary: Array
 
 
 class Recorder:
-    """Records dictionaries with the time they took, and tells when to stop.
+    """Records dictionaries with their times, and decides when to stop.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Recorder:
         self._started = time.perf_counter()
 
     def note(self, dictionaries: Sequence[Array]) -> bool:
-        """Record the dictionaries of all views while the clock is stopped; tell whether to stop."""
+        """Record the dictionaries of all views with the clock stopped; return whether to stop."""
         now = time.perf_counter()
         seconds = now - self._started - self._idle
         self.points.append(Point(seconds, np.hstack(dictionaries)))
@@ -97,7 +97,7 @@ class Recorder:
         return len(self.points) >= self._limit or seconds >= self._patience
 
     def callback(self, progress: Progress) -> bool:
-        """Record the dictionaries that a learner reports; tell whether it is to stop."""
+        """Record the dictionaries that a learner reports; return whether it should stop."""
         assert isinstance(progress, LearningProgress)
         return self.note(progress.components)
 
@@ -109,10 +109,10 @@ class Learner(ABC):
 
     @abstractmethod
     def run(self, task: Problem, *, limit: int | None = None, patience: float = math.inf) -> list[Point]:
-        """Learn; return the dictionaries during learning, at most `limit` of them, or up to `patience` seconds."""
+        """Learn; return the dictionaries during learning, at most `limit` of them, within `patience` seconds."""
 
     def again(self, task: Problem, index: int) -> float:
-        """Learn once more, up to the point of that index; return the seconds until there."""
+        """Learn again up to the point of that index; return the seconds it took."""
         return self.run(task, limit=index + 1)[-1].seconds
 
 
@@ -125,7 +125,7 @@ class Ours(Learner):
     settings : mapping
         Keywords of the estimator.
     common_start : bool
-        Start from the dictionaries of the task, as the peers do, and not from `init` of `settings`.
+        Start from the dictionaries of the task, as the peers do, instead of `init` of `settings`.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any], *, common_start: bool = False) -> None:
@@ -143,6 +143,7 @@ class Ours(Learner):
             "n_jobs": task.threads,
             # Predictors are fitted after the dictionaries, and only dictionaries are compared.
             "predictor": "dictionary",
+            "scale": None,
             **more,
         }
         if self.common_start:

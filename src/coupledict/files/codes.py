@@ -104,7 +104,7 @@ class CodeFile(Sequence[csr_array]):
         empty = csr_array((0, self.shape[1]), dtype=self.dtype)
         codes = csr_array(scipy.sparse.vstack([empty, *self], format="csr"))
         if codes.nnz != self.nnz:
-            error = ValueError(f"it tells of {self.nnz} nonzeros and has {codes.nnz}")
+            error = ValueError(f"it claims {self.nnz} nonzeros and has {codes.nnz}")
             raise contradiction(self.path, WHAT, error)
         return codes
 
@@ -146,7 +146,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, room: int) -> npt.NDArray[A
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
         contents = bytearray(stream.read())
     if len(shape) != 1 or dtype.kind not in "fi" or len(contents) != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"its array {name!r} is no list of numbers")
+        raise ValueError(f"its array {name!r} is not a list of numbers")
     return np.frombuffer(contents, dtype)
 
 
@@ -170,14 +170,14 @@ class _ZarrCodes(CodeFile):
         lengths = {"data": self.nnz, "indices": self.nnz, "indptr": self.shape[0] + 1}
         kinds = {"data": self.dtype.name, "indices": "int32", "indptr": "int64"}
         for name, length in lengths.items():
-            told = _read_json(self.path, f"{name}/zarr.json")
-            found = [told[key] for key in ("zarr_format", "node_type", "shape", "data_type")]
-            chunks = told["chunk_grid"]["configuration"]["chunk_shape"]
-            codecs = [codec["name"] for codec in told["codecs"]]
+            metadata = _read_json(self.path, f"{name}/zarr.json")
+            found = [metadata[key] for key in ("zarr_format", "node_type", "shape", "data_type")]
+            chunks = metadata["chunk_grid"]["configuration"]["chunk_shape"]
+            codecs = [codec["name"] for codec in metadata["codecs"]]
             if found != [3, "array", [length], kinds[name]] or chunks != [SIZES.zarr_chunk] or codecs != ZARR_CODECS:
                 raise ValueError(f"its array {name!r} is not one of codes")
-            if told.get("storage_transformers"):
-                raise ValueError(f"its array {name!r} is kept in an unknown way")
+            if metadata.get("storage_transformers"):
+                raise ValueError(f"its array {name!r} is stored in an unknown way")
         if any(is_special(file) for file in self.path.rglob("*")):
             raise ValueError("it holds a pipe or a device")
 
@@ -279,7 +279,7 @@ def _rename_folder(temporary: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
             raise
-        raise FileExistsError(f"Expected a new name for the codes, but '{target}' has been made meanwhile.") from error
+        raise FileExistsError(f"Expected a new name for the codes, but '{target}' was just created.") from error
 
 
 class CodeWriter(ABC):
@@ -291,7 +291,8 @@ class CodeWriter(ABC):
     def __init__(self, path: str | os.PathLike[str], n_components: int, dtype: npt.DTypeLike) -> None:
         self.path = check_new(path)
         self.temporary = self.path.parent / f".coupledict-{secrets.token_hex(8)}.tmp"
-        self._n_components, self._dtype = n_components, np.dtype(dtype)
+        self._n_components = n_components
+        self._dtype = np.dtype(dtype)
         self._sizes: list[int] = []
         self._nnz = 0
 

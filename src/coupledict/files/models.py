@@ -220,7 +220,7 @@ def _from_json(text: str, name: str, not_json: str, no_object: str) -> dict[str,
     def finite(text: str) -> float:
         number = float(text)
         if not np.isfinite(number):
-            raise ValueError(f"{text[:20]} is no number")
+            raise ValueError(f"{text[:20]} is not a number")
         return number
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

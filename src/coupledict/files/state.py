@@ -59,8 +59,8 @@ class ModelState:
 
     def write(self, path: str | os.PathLike[str], *, replace: bool = True, **more: JSON) -> None:
         """Write the state to a file; :meth:`read` returns the values of `more` among the facts."""
-        told = {"estimator": self.estimator, "version": __version__, "parameters": self.parameters}
-        write_model(path, self.tensors, told | self.facts | more, replace=replace)
+        header = {"estimator": self.estimator, "version": __version__, "parameters": self.parameters}
+        write_model(path, self.tensors, header | self.facts | more, replace=replace)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -75,7 +75,7 @@ class ModelState:
         try:
             name, parameters = metadata.pop("estimator"), metadata.pop("parameters")
             if not isinstance(name, str) or not isinstance(parameters, dict):
-                raise ValueError("it does not tell its estimator and its parameters")
+                raise ValueError("it does not name its estimator and its parameters")
         except CONTRADICTIONS as error:
             raise contradiction(path, "a complete model", error) from error
         return cls(name, parameters, tensors, metadata)
@@ -136,7 +136,7 @@ def check_history(history: Any) -> list[dict[str, Any]]:
         for name, value in ({"seconds": None} | record).items():
             entries = value if isinstance(value, list) and name == "view_errors" else [value]
             if not all(is_number(entry) for entry in entries):
-                raise ValueError(f"its history holds {shorten(value)}, which is no number")
+                raise ValueError(f"its history holds {shorten(value)}, which is not a number")
     return history
 
 

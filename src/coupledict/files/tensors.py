@@ -90,5 +90,5 @@ def _check(name: str, about: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 
 def _lengths(value: Any) -> bool:
-    """Return whether a value is a list of numbers that a length can be; True and False are none."""
+    """Return whether a value is a list of possible lengths; True and False are not lengths."""
     return isinstance(value, list) and all(type(n) is int and 0 <= n < MOST for n in value)

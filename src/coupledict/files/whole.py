@@ -79,7 +79,7 @@ def put_in_place(temporary: Path, target: Path, *, replace: bool = True) -> None
             _rename_to_new(temporary, target)
         except FileExistsError:
             raise FileExistsError(
-                f"'{target}' exists already, since a moment ago; give another name, or force=True to replace it."
+                f"'{target}' was created a moment ago; give another name, or force=True to replace it."
             ) from None
     _sync_folder(target.parent)
 
@@ -179,7 +179,7 @@ def move_files(folder: Path, target: Path, *, replace: bool) -> None:
         check_replaceable(place)
         if place.exists() and not replace:
             raise FileExistsError(
-                f"'{place}' exists already, since a moment ago; give another folder, or force=True to replace it."
+                f"'{place}' was created a moment ago; give another folder, or force=True to replace it."
             )
     for file in files:
         put_in_place(file, target / file.name, replace=replace)
@@ -188,14 +188,15 @@ def move_files(folder: Path, target: Path, *, replace: bool) -> None:
 def check_output(path: str | os.PathLike[str], formats: Iterable[str] | None = None, *, force: bool) -> Path:
     """Raise, before any work is done, if an output file cannot be written; `formats` are the allowed suffixes.
 
-    The file may still be made by somebody else meanwhile: whoever writes it says `replace=force` to :func:`new_file`.
+    Somebody else may still create the file in the meantime, so whoever writes it passes `replace=force` to
+    :func:`new_file`.
 
     Raises
     ------
     ValueError
         If the suffix is not one of `formats`.
     OSError
-        If the file exists and `force` is not set, if it is read-only or no regular file, or if its folder is missing
+        If the file exists and `force` is not set, if it is read-only or not a regular file, or if its folder is missing
         or not writable.
     """
     file = Path(path)
@@ -208,6 +209,6 @@ def check_output(path: str | os.PathLike[str], formats: Iterable[str] | None = N
         raise FileNotFoundError(f"Expected the folder '{file.parent}' for the output to exist; make it first.")
     if not os.access(file.parent, os.W_OK):
         raise PermissionError(
-            f"Expected the folder '{file.parent}' to be writable; choose another or change its rights."
+            f"Expected the folder '{file.parent}' to be writable; choose another or change its permissions."
         )
     return file

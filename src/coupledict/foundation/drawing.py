@@ -15,8 +15,8 @@ ROUND_OFF = 1e-3  # norms that differ from 1 by less are 1
 def full_scale(atoms: Array) -> Floats:
     """Return for each atom the value that is drawn in black or white, as a column.
 
-    It is the largest absolute value of the atom, so that each atom has its own scale. The exception are atoms of a norm
-    below `PALE` of the root mean square norm of the dictionary, which are drawn as much paler as they are below: an
+    It is the largest absolute value of the atom, so that each atom has its own scale. Atoms whose norm is below `PALE`
+    of the root mean square norm of the dictionary are the exception; they are drawn paler in proportion: an
     atom of joint norm 1 may nearly vanish in a view, and what is left of it there is noise.
     """
     largest = np.abs(atoms).max(axis=1, keepdims=True).astype(np.float64)

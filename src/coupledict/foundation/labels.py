@@ -13,7 +13,7 @@ from .tensors import with_numpy
 
 
 def refuse_missing_labels(y: Any, name: str, remedy: Callable[[str], str]) -> None:
-    """Raise if some labels are None, NaN or the NA of pandas; labels that are no vector are checked elsewhere.
+    """Raise if some labels are None, NaN or the NA of pandas; labels that are not a vector are checked elsewhere.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ def refuse_missing_labels(y: Any, name: str, remedy: Callable[[str], str]) -> No
     name : str
         What to call it in the error.
     remedy : callable
-        Gets a value, as it is written in Python, that could mark these samples and is no label, and returns the end of
-        the error.
+        Takes a value, as it is written in Python, that could mark these samples and is not a label, and returns the
+        end of the error.
     """
     y = with_numpy(y, name)
     # In an array of its own type, NaN among strings would be the string "nan".

@@ -1,7 +1,7 @@
 """Arrays of mapped files, copied to memory so that a file that was truncated raises an error.
 
-A look at a page that lies behind the end of its file ends the process (SIGBUS). A system call that reads the same page
-only fails. So the system copies, and no other code looks into a mapped file.
+Reading a page beyond the end of its file kills the process (SIGBUS). A system call that reads the same page merely
+fails. So the system makes the copy, and no other code reads a mapped file.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ _copy_memory = _find_call()
 
 
 class _NoCallError(Exception):
-    """The system has the call, but does not let this process use it."""
+    """The system has the call, but does not allow this process to use it."""
 
 
 def _copy_by_system(array: Array, mapped: Map) -> Array | None:

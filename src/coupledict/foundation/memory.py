@@ -9,8 +9,8 @@ from contextlib import suppress
 def give_back_memory() -> None:
     """Ask the C library to return what was freed.
 
-    GNU's keeps freed blocks of up to 32 MB for itself. After a pass over large pictures that can be as much as the next
-    pass needs. Elsewhere nothing is done.
+    The GNU C library keeps freed blocks of up to 32 MB. After a pass over large pictures these can be as much as the
+    next pass needs. With other C libraries nothing is done.
     """
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)

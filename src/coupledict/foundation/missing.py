@@ -15,11 +15,13 @@ from scipy.sparse import issparse
 
 from .arrays import Array
 from .mapped import in_memory, rows_in_memory
+from .parameters import Choice
 from .tables import is_table, missing_in_table
 from .tensors import with_numpy
 
 #: Whether NaN is an error, or stands for a missing entry.
 Missing: TypeAlias = Literal["error", "nan"]
+MISSING = Choice(Missing)
 
 
 def masked_to_nan(value: Any, name: str = "X", *, keep_mapped: bool = False) -> Any:
@@ -39,7 +41,7 @@ def masked_to_nan(value: Any, name: str = "X", *, keep_mapped: bool = False) -> 
 
 
 def declared_missing(value: Any) -> npt.NDArray[np.bool_] | None:
-    """Return which entries an array or a table itself says are missing; None if it says so of none."""
+    """Return which entries an array or a table itself says are missing; None if it marks none."""
     mask = None
     if np.ma.isMaskedArray(value):
         mask = in_memory(np.ma.getmaskarray(value))

@@ -82,8 +82,11 @@ class Meter:
     """
 
     def __init__(self, callback: Callback | None, stage: str, total: int | None = None) -> None:
-        self._callback, self._stage, self._total = callback, stage, total
-        self._completed, self._stopped = 0, False
+        self._callback = callback
+        self._stage = stage
+        self._total = total
+        self._completed = 0
+        self._stopped = False
         self._lock = threading.Lock()
 
     def advance(self, n: int = 1) -> None:
@@ -102,12 +105,6 @@ class Meter:
                 self._stopped = bool(self._callback(Progress(self._stage, self._completed, self._total)))
         if self._stopped:
             raise StoppedByCallback(f"The callback asked for the work to stop ({self._stage}).")
-
-
-def check_callback(callback: object) -> None:
-    """Raise unless `callback` is None or can be called."""
-    if callback is not None and not callable(callback):
-        raise TypeError(f"Expected callback to be None or a callable, got {callback!r}.")
 
 
 def tell_all(*callbacks: Callback | None) -> Callback | None:

@@ -1,7 +1,7 @@
 """Warnings of other libraries, or about work that no one asked for, held back; several threads may do so at once.
 
 Before Python 3.14, and where it has a GIL, all threads share one list of filters. ``warnings.catch_warnings`` alone
-would then restore in one thread what another had set for the time being, and no warning would be heard ever after. So
+would then restore in one thread what another had set for the time being, and no warning would ever be shown again. So
 the first of overlapping calls sets the filter, and the last restores the list.
 """
 

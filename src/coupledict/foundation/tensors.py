@@ -2,7 +2,7 @@
 
 This is the only place that knows about them; what leaves coupledict is NumPy's and SciPy's. None of the libraries is
 imported. Each has arrays whose numbers NumPy cannot read in place: on another device, sparse, of a type of its own, or
-not known yet. These are refused, with what to do; nothing is copied behind the user's back.
+not known yet. These are refused with advice; nothing is copied without the user's knowledge.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def as_numpy(value: Any, name: str = "X") -> Any:
     Raises
     ------
     TypeError
-        If the numbers cannot be read; the message says how to mend it.
+        If the numbers cannot be read; the message says how to fix it.
     """
     if not is_tensor(value):
         return value
@@ -83,7 +83,7 @@ def _kind(value: object) -> str:
 
 
 def _not_there(value: Any, name: str) -> str | None:
-    """Return what is wrong with an array whose numbers are not known, if that is so."""
+    """Return what is wrong with an array whose numbers are not known; None if they are."""
     if any(cls.__name__ == "Tracer" and cls.__module__.startswith("jax.") for cls in type(value).__mro__):
         return (
             "hold numbers, got a tracer of JAX: within jit, vmap and grad there are none yet. Call coupledict outside"

@@ -1,4 +1,4 @@
-"""Text for a terminal: what files tell, made fit for it, and whether it may be sent escape codes."""
+"""Text for a terminal: contents of files made safe to print, and whether the terminal takes escape codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOINERS = "\u200c\u200d"  # of these categories, but parts of words and of emoji
 def printable(text: object) -> str:
     r"""Return text in one line, with characters that steer a terminal or hide others written as escapes.
 
-    Files and their names may come from strangers: printed as they are, they could move the cursor, change the title of
+    Files and their names may come from anyone. Printed as they are, they could move the cursor, change the title of
     a window, or look like something else.
 
     Parameters
@@ -27,10 +27,10 @@ def printable(text: object) -> str:
     str
         The same text if it has no such characters; ``\x1b`` and ``\u202e`` stand for some of them.
     """
-    told = str(text)
-    if told.isascii() and told.isprintable():
-        return told
-    return "".join(_escaped(sign) if unicodedata.category(sign) in STEERING else sign for sign in told)
+    plain = str(text)
+    if plain.isascii() and plain.isprintable():
+        return plain
+    return "".join(_escaped(sign) if unicodedata.category(sign) in STEERING else sign for sign in plain)
 
 
 def quoted(path: str | bytes | os.PathLike[str]) -> str:

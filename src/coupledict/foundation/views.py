@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -73,7 +74,7 @@ def view_number(view: object, n_views: int, names: Sequence[str] | None, name: s
     """Return the number of a view, given its number or its name."""
     if isinstance(view, str):
         if names is None:
-            raise ValueError(f"Expected {name} to be a number, for the views have no names, got {view!r}.")
+            raise ValueError(f"Expected {name} to be a number, because the views have no names, got {view!r}.")
         if view not in names:
             raise ValueError(f"Expected {name} to be the name of a view, one of {list(names)}, got {view!r}.")
         return list(names).index(view)
@@ -115,9 +116,7 @@ def list_views(value: Any, names: Sequence[str] | None = (), *, name: str = "X")
     if own is None:
         return _numpy_views(value, name)
     if names is None:
-        raise ValueError(
-            f"Expected {name} to be a list, for the views were given without names before, got a dict of {list(own)}."
-        )
+        raise ValueError(f"Expected {name} to be a list, as the views had no names before, got a dict of {list(own)}.")
     unknown = [view for view in own if names and view not in names]
     if unknown:
         raise ValueError(f"Expected views named {list(names)} in {name}, got one named {unknown[0]!r}.")
@@ -205,12 +204,9 @@ class Views:
         for v, view in given:
             if len(view.shape) != 2:
                 raise ValueError(f"Expected views[{v}] to have 2 dimensions, got shape {tuple(view.shape)}.")
-            if view.shape[0] != given[0][1].shape[0]:
-                raise ValueError(
-                    "Expected the same number of samples in every view, got"
-                    f" {given[0][1].shape[0]} and {view.shape[0]} (views[{v}])."
-                )
-        check_same_rows(self.views, view_labels(range(len(self.views)), self.names, "views"))
+        labels = view_labels(range(len(self.views)), self.names, "views")
+        check_same_samples(self.views, labels)
+        check_same_rows(self.views, labels)
         self.shape = (int(given[0][1].shape[0]), sum(int(view.shape[1]) for _, view in given))
 
     ndim = 2
@@ -296,7 +292,7 @@ def is_view_list(value: object, name: str = "X") -> bool:
 def refuse_loose_views(call: str, X: object, *others: object) -> None:
     """Raise if views are given as several arguments instead of one list.
 
-    The argument behind X is y in scikit-learn, which may be anything if X is a list of several views. An array with
+    The argument after X is y in scikit-learn, which may be anything if X is a list of several views. An array with
     several columns beside one view is another view.
 
     Parameters
@@ -306,7 +302,7 @@ def refuse_loose_views(call: str, X: object, *others: object) -> None:
     X : object
         The first argument.
     *others : object
-        The arguments behind it.
+        The arguments after it.
     """
     loose: list[Any] = [value for value in others if value is not None]
     if not loose or not (_is_matrix(X) or (is_plain_views(X) and len(list_views(X)) == 1)):
@@ -316,7 +312,7 @@ def refuse_loose_views(call: str, X: object, *others: object) -> None:
 
 
 def refuse_others(call: str, others: Sequence[object]) -> None:
-    """Raise if there are arguments behind the views. `call` is that of :func:`refuse_loose_views`."""
+    """Raise if there are arguments after the views. `call` is that of :func:`refuse_loose_views`."""
     if others:
         _raise_for_arguments(call, 1 + len(others))
 
@@ -326,10 +322,28 @@ def _raise_for_arguments(call: str, count: int) -> NoReturn:
     raise TypeError(f"Expected the views in one list, got {count} arguments. Give a list: {views}.")
 
 
+#: What errors add that follow when a tool of scikit-learn splits a list of views, each of which it takes for a sample.
+SPLIT_HINT = (
+    " If a tool of scikit-learn has split a list of views, as if each were a sample: wrap the views in"
+    " coupledict.views.Views, as in Views([U, L]), or use the same tool of coupledict.model_selection."
+)
+
+
+@contextmanager
+def explain_split_lists(X: object) -> Iterator[None]:
+    """Add SPLIT_HINT to a ValueError about samples that are a plain list of views."""
+    try:
+        yield
+    except ValueError as error:
+        if isinstance(X, list | tuple) and is_plain_views(X):
+            raise ValueError(f"{error}{SPLIT_HINT}") from error
+        raise
+
+
 def is_plain_views(value: object) -> bool:
     """Return whether these are several views in a list, a tuple or a dict, not wrapped in :class:`Views`.
 
-    A list of chunks, each of which holds several views, is none.
+    A list of chunks, each of which holds several views, does not count.
     """
     if isinstance(value, Mapping) and not scipy.sparse.issparse(value):
         entries = list(value.values()) if all(isinstance(key, str) for key in value) else []
@@ -400,6 +414,27 @@ def view_labels(numbers: Iterable[int], names: Sequence[str] | None, name: str =
     return [f"{name}[{v}]" if not names else f"{name}[{names[v]!r}]" for v in numbers]
 
 
+def check_same_samples(views: Sequence[Any], labels: Sequence[str], hint: str = "") -> None:
+    """Raise unless views have the same number of rows.
+
+    Parameters
+    ----------
+    views : list of anything that has a shape, with None for an absent view
+    labels : list of str
+        What to call them in errors.
+    hint : str
+        What to do about different numbers of rows.
+    """
+    given = [(view, label) for view, label in zip(views, labels, strict=True) if view is not None]
+    for view, label in given[1:]:
+        first = given[0][0]
+        if view.shape[0] != first.shape[0]:
+            raise ValueError(
+                "Expected the same number of samples in every view, got"
+                f" {first.shape[0]} and {view.shape[0]} ({label}).{hint}"
+            )
+
+
 def check_views(
     value: object,
     name: str,
@@ -412,13 +447,11 @@ def check_views(
 ) -> ViewList:
     """Return `value` as a list of checked views; with `single`, one array is expected. See :func:`check_view`.
 
-    `names` are those of the views in a list, for errors. Unless rows are not `paired`, being of different samples,
-    tables must have the same index.
+    Several views are a list, as :func:`list_views` returns it; `names` are those of the views, for errors. Unless rows
+    are not `paired`, being of different samples, there must be as many in every view, with the same index in tables.
     """
     if single:
         return [check_view(value, name, keep_mapped=keep_mapped, keep_sparse=keep_sparse)]
-    names = view_names(value) or names
-    value = list_views(value, name=name)
     if not isinstance(value, list | tuple):
         raise TypeError(
             f"Expected {name} to be a list of arrays, one per view, or a dict of them by name; got"
@@ -431,5 +464,6 @@ def check_views(
         for entry, label in zip(value, labels, strict=True)
     ]
     if paired:
+        check_same_samples(views, labels)
         check_same_rows(value, labels)
     return views

@@ -1,11 +1,11 @@
 """EXIF data of photographs: what is kept of a source, and how it is written with a picture made from it.
 
-A block is taken apart, and only tags that still hold for a new picture are put together again: camera, lens, date,
-exposure, author. Left behind are the position (unless it is asked for), the small preview, maker notes (their inner
-addresses break when they move) and everything that describes how pixels were stored. XMP and IPTC blocks are not
-copied: they can hold the position, too, in many places.
+A block is parsed, and rebuilt from those tags that still hold for a new picture: camera, lens, date, exposure, author.
+Dropped are the GPS position (unless it is requested), the preview, maker notes (whose internal addresses would break)
+and everything that describes how pixels were stored. XMP and IPTC blocks are not copied: they can hold the position,
+too, in many places.
 
-A block here is little-endian and begins as a TIFF file does; sizes are bounded, and damaged data are left out.
+Blocks here are little-endian and begin like a TIFF file; sizes are bounded, and damaged data are dropped.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ MAIN_TAGS = frozenset(
     {0x010E, 0x010F, 0x0110, 0x011A, 0x011B, 0x0128, SOFTWARE, 0x0132, 0x013B, 0x013C, 0x4746, 0x4749, 0x8298}
     | set(range(0x9C9B, 0x9CA0))
 )
-#: Ranges of the directory about the exposure that are kept, and tags in them that are not: tables in a byte order of
-#: their own, maker notes, pointers to other directories, the unique name of the source.
+#: Ranges of the exposure directory that are kept, and tags in them that are not: tables with their own byte order,
+#: maker notes, pointers to other directories, the unique name of the source.
 EXPOSURE_RANGES = ((0x829A, 0x829D), (0x8822, 0x8835), (0x9000, 0x9292), (0xA000, 0xA43F), (0xA500, 0xA500))
 EXPOSURE_DROPPED = frozenset({0x8825, 0x8828, 0x927C, 0xA005, 0xA20C, 0xA302, 0xA40B, 0xA420})
 EXPOSURE_TAGS = frozenset(tag for first, last in EXPOSURE_RANGES for tag in range(first, last + 1)) - EXPOSURE_DROPPED
 GPS_TAGS = frozenset(range(0x20))
-RULES_TAGS = frozenset({1, 2})  # "R03" in the first is how cameras tell Adobe RGB without a profile
-#: Bytes of a value of each TIFF type, and of the numbers in it, which are swapped in a file of the other byte order.
+RULES_TAGS = frozenset({1, 2})  # cameras indicate Adobe RGB without a profile by "R03" in the first
+#: Bytes of a value of each TIFF type, and of the numbers in it, which are swapped if a file has the other byte order.
 TYPES = {1: (1, 1), 2: (1, 1), 3: (2, 2), 4: (4, 4), 5: (8, 4), 6: (1, 1), 7: (1, 1), 8: (2, 2), 9: (4, 4)}
 TYPES |= {10: (8, 4), 11: (4, 4), 12: (8, 8)}
 BYTE, ASCII, SHORT, LONG, RATIONAL = 1, 2, 3, 4, 5
-MAGICS = (42, 0x4F52, 0x5352, 0x55)  # TIFF, and the raw files of Olympus and Panasonic, which are like it
+MAGICS = (42, 0x4F52, 0x5352, 0x55)  # TIFF, and the similar raw files of Olympus and Panasonic
 LARGEST_VALUE, LARGEST_TOTAL = 4096, 60_000  # bytes that are kept; a JPEG file has room for 65,533
 MOST_ENTRIES = 1000  # of a directory
-CR3_HEAD = 1 << 18  # bytes of a raw file of Canon in which its boxes are looked for
+CR3_HEAD = 1 << 18  # bytes at the start of a Canon raw file that are searched for its boxes
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Value:
 
     @property
     def count(self) -> int:
-        """How many numbers or characters there are."""
+        """Number of values or characters."""
         return len(self.contents) // TYPES[self.kind][0]
 
     def first(self) -> int | None:
-        """Return a single whole number, or None if it is something else."""
+        """Return the first value as an integer; None if it is not one."""
         if self.kind not in (BYTE, SHORT, LONG) or not self.contents:
             return None
         return int.from_bytes(self.contents[: TYPES[self.kind][0]], "little")
@@ -67,7 +67,7 @@ Directory = dict[int, Value]
 
 @dataclass
 class Exif:
-    """The directories of a block: the main one, and those about the exposure, rules of colour and the position."""
+    """The directories of a block: the main one, exposure, interoperability rules, and GPS position."""
 
     main: Directory = field(default_factory=dict)
     exposure: Directory = field(default_factory=dict)
@@ -76,16 +76,16 @@ class Exif:
 
 
 def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb: bool = False) -> bytes | None:
-    """Return the EXIF data that a picture made from a source may have; None if there are none, or they are damaged.
+    """Return the EXIF data for a picture made from a source; None if there are none or they are damaged.
 
     Parameters
     ----------
     source : bytes, file or None
-        An EXIF block, with or without the word "Exif" before it, or a file that begins as TIFF or CR3 does.
+        An EXIF block, with or without a leading "Exif", or a file that begins like TIFF or CR3.
     keep_gps : bool
-        Whether the position is kept.
+        Whether the GPS position is kept.
     srgb : bool
-        Whether the picture is in sRGB now, whatever the source says.
+        Whether the new picture is in sRGB, whatever the source says.
     """
     try:
         if isinstance(source, bytes):
@@ -97,21 +97,21 @@ def clean_exif(source: bytes | IO[bytes] | None, *, keep_gps: bool = False, srgb
             exif.rules.clear()
             exif.exposure |= {COLOUR_SPACE: _short(1)} if exif.exposure else {}
         return build_block(exif) if exif.main or exif.exposure or exif.position else None
-    except Exception:  # whatever a damaged block leads to, the picture is worth more than its description
+    except Exception:  # a damaged block must not prevent reading the picture
         return None
 
 
 def sized_block(block: bytes, height: int, width: int, software: str) -> Exif:
-    """Return the data of a clean block for a picture of this size."""
+    """Return the data of a clean block, completed for a picture of this size."""
     exif = _parse(io.BytesIO(block), keep_gps=True)
     exif.main[SOFTWARE] = Value(ASCII, software.encode("ascii", "replace") + b"\0")
     exif.exposure[PIXELS_WIDE], exif.exposure[PIXELS_HIGH] = _long(width), _long(height)
-    exif.exposure.setdefault(0x9000, Value(7, b"0232"))  # the version of EXIF, without which readers may stop
+    exif.exposure.setdefault(0x9000, Value(7, b"0232"))  # the version of EXIF, which some readers require
     return exif
 
 
 def build_block(exif: Exif) -> bytes:
-    """Return the bytes of an EXIF block, little-endian, without the word "Exif" before it."""
+    """Return the bytes of an EXIF block, little-endian, without a leading "Exif"."""
     start = 8
     _, pointers = build_inner(exif, 0)
     inner, pointers = build_inner(exif, start + len(build_directory(exif.main | pointers, 0)))
@@ -119,7 +119,7 @@ def build_block(exif: Exif) -> bytes:
 
 
 def build_inner(exif: Exif, start: int) -> tuple[bytes, Directory]:
-    """Return all directories but the main one, to be put at `start`, which is even, and what points to them."""
+    """Return all directories except the main one, placed at `start`, which is even, and the pointers to them."""
     inner, exposure, pointers = b"", dict(exif.exposure), Directory()
     if exif.rules:
         exposure[RULES_IFD] = _long(start)
@@ -132,7 +132,7 @@ def build_inner(exif: Exif, start: int) -> tuple[bytes, Directory]:
 
 
 def build_directory(directory: Directory, start: int) -> bytes:
-    """Return a TIFF directory and its values, to be put at `start`, which is even; its length is even too."""
+    """Return a TIFF directory and its values, placed at `start`, which is even; the length is even too."""
     entries, values = b"", b""
     after = start + 2 + 12 * len(directory) + 4
     for tag, value in sorted(directory.items()):
@@ -169,7 +169,7 @@ def _is_cr3(file: IO[bytes]) -> bool:
 
 
 def _parse_cr3(file: IO[bytes], *, keep_gps: bool) -> Exif:
-    """Return the data of a raw file of Canon, which has each directory as a block in a box of its own."""
+    """Return the data of a Canon raw file, which holds each directory as a block in a box of its own."""
     file.seek(0)
     head = file.read(CR3_HEAD)
     exif, room = Exif(), LARGEST_TOTAL
@@ -189,7 +189,7 @@ def _parse_cr3(file: IO[bytes], *, keep_gps: bool) -> Exif:
 
 
 def _keep(directory: Directory, found: Directory, room: int) -> int:
-    """Add values while there is room for them; return the room that is left."""
+    """Add values while there is room for them; return the remaining room."""
     for tag, value in sorted(found.items()):
         size = 12 + len(value.contents)
         if size <= room:
@@ -199,7 +199,7 @@ def _keep(directory: Directory, found: Directory, room: int) -> int:
 
 
 def _open(file: IO[bytes]) -> tuple[Any, int]:
-    """Return the byte order of a block and the place of its first directory."""
+    """Return the byte order of a block and the offset of its first directory."""
     file.seek(0)
     head = file.read(8)
     order = {b"II": "<", b"MM": ">"}[head[:2]]
@@ -210,7 +210,7 @@ def _open(file: IO[bytes]) -> tuple[Any, int]:
 
 
 def _entries(file: IO[bytes], order: str, start: int, wanted: frozenset[int]) -> Iterator[tuple[int, Value]]:
-    """Give the wanted values of a directory that lie within the file and are not too long."""
+    """Yield the wanted values of a directory that lie within the file and are not too long."""
     file.seek(start)
     (count,) = struct.unpack(order + "H", file.read(2))
     table = file.read(12 * min(count, MOST_ENTRIES))

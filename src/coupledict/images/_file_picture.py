@@ -1,4 +1,4 @@
-"""What a picture file holds: pixels, colour profile and EXIF data, and what its header alone tells of them."""
+"""The contents of an image file: pixels, colour profile and EXIF data, and what its header says about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 class Picture:
     """The pixels of a file: (height, width) or (height, width, 3 or 4), 8 or 16 bit, its colour profile and EXIF data.
 
-    The EXIF data are clean: see :mod:`coupledict.images._file_metadata`. `lost_profile` tells that the file has a
+    The EXIF data are clean: see :mod:`coupledict.images._file_metadata`. `lost_profile` is true if the file has a
     profile that is not passed on: see :mod:`coupledict.images._file_profile`.
     """
 
@@ -24,8 +24,8 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class About:
-    """What the header of a file tells: shape and number type of the pixels as they are read, profile and EXIF data."""
+class ImageHeader:
+    """The header of a file: shape and number type of the pixels as they will be read, colour profile and EXIF data."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]

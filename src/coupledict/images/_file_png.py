@@ -1,7 +1,7 @@
-"""PNG files with 16 bits of colour, which Pillow would cut to 8: OpenCV decodes and encodes their pixels.
+"""PNG files with 16 bits of colour, which Pillow would reduce to 8: OpenCV decodes and encodes their pixels.
 
-OpenCV gets a file that is put together anew from the chunks that pixels need, each with the right checksum, so that it
-sees the header that was checked and nothing else. Colour profile and EXIF data are read and written here.
+OpenCV gets a file rebuilt from the chunks that the pixels need, all with valid checksums, so that it sees the checked
+header and nothing else. Colour profile and EXIF data are read and written here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._file_limits import need_package
+from ..foundation.packages import need_package
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 LARGEST_EXIF = 1 << 20
@@ -26,17 +26,17 @@ def _opencv() -> Any:
 
 
 def is_deep(head: bytes) -> bool:
-    """Tell from its first 30 bytes whether a file is PNG with 16 bits of colour, or of grey with alpha."""
+    """Return whether the first 30 bytes of a file are those of PNG with 16 bits of colour, or of grey with alpha."""
     return head.startswith(SIGNATURE) and len(head) == 30 and head[24] == 16 and head[25] in (2, 4, 6)
 
 
 def find_exif(file: IO[bytes]) -> bytes | None:
-    """Return the EXIF block of a PNG file, which may lie behind the pixels; nothing is decoded."""
+    """Return the EXIF block of a PNG file, which may follow the pixels; nothing is decoded."""
     try:
-        for kind, length in _walk(file):
+        for kind, length in _chunks(file):
             if kind == b"eXIf":
                 return file.read(length) if length <= LARGEST_EXIF else None
-    except ValueError:  # the file breaks off: who reads the pixels will say so
+    except ValueError:  # the file is truncated: reading the pixels will report it
         pass
     return None
 
@@ -46,13 +46,13 @@ def read_deep(path: Path, channels: int) -> npt.NDArray[np.uint16]:
     cv2 = _opencv()
     clean, wanted = bytearray(SIGNATURE), [b"IHDR", b"tRNS", b"IDAT"]
     with path.open("rb") as file:
-        for kind, length in _walk(file):
+        for kind, length in _chunks(file):
             if kind == b"IDAT":
-                wanted = [b"IDAT", b"IEND"]  # a transparent colour that is named too late does not count
+                wanted = [b"IDAT", b"IEND"]  # a transparent colour that follows pixels does not count
             if kind in wanted:
                 contents, checksum = file.read(length), file.read(4)
                 if len(checksum) != 4 or zlib.crc32(kind + contents) != int.from_bytes(checksum, "big"):
-                    raise ValueError(f"its part {kind.decode()} is damaged")
+                    raise ValueError(f"its chunk {kind.decode()} is damaged")
                 clean += length.to_bytes(4, "big") + kind + contents + checksum
     pixels = cv2.imdecode(np.frombuffer(clean, np.uint8), cv2.IMREAD_UNCHANGED)
     del clean
@@ -83,8 +83,8 @@ def _chunk(kind: bytes, contents: bytes) -> bytes:
     return len(contents).to_bytes(4, "big") + kind + contents + zlib.crc32(kind + contents).to_bytes(4, "big")
 
 
-def _walk(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Give kind and length of each chunk, with the file at its contents, which may be read or not."""
+def _chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Yield the kind and length of each chunk, with the file at its contents, which need not be read."""
     end = file.seek(0, io.SEEK_END)
     place, kind = len(SIGNATURE), b""
     while kind != b"IEND":
@@ -92,6 +92,6 @@ def _walk(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
         head = file.read(8)
         length, kind = int.from_bytes(head[:4], "big"), head[4:]
         place += 12 + length
-        if place > end:  # said before anyone makes room for what is not there
-            raise ValueError("it breaks off")
+        if place > end:  # checked before memory is allocated for missing bytes
+            raise ValueError("it is truncated")
         yield kind, length

@@ -1,19 +1,19 @@
-"""Colour profiles (ICC): only those that are whole and describe the pixels are passed on to other files.
+"""Colour profiles (ICC): only complete profiles that describe the pixels are passed on to other files.
 
-The check reads the header and the table of tags; nothing is handed to a library that could stumble over the rest. What
-the tags hold is not looked at.
+The check reads the header and the table of tags, without a library that might fail on the rest. The contents of the
+tags are not examined.
 """
 
 from __future__ import annotations
 
-LEAST, MOST = 132, 1 << 22  # bytes: the header and the number of tags; larger ones are those of printing presses
+SMALLEST, LARGEST = 132, 1 << 22  # bytes: the header and the number of tags; larger profiles are for printing presses
 MOST_TAGS = 100
 VERSIONS = (2, 4, 5)
-#: Profiles of cameras, screens and printers, and of colour spaces; not links, effects and named colours.
+#: Profiles of cameras, screens, printers and colour spaces; not device links, effects and named colours.
 CLASSES = (b"scnr", b"mntr", b"prtr", b"spac")
 CONNECTIONS = (b"XYZ ", b"Lab ")
 GREY, COLOUR = b"GRAY", b"RGB "
-#: Tags without which colours cannot be computed: curves and primaries, unless there is a table.
+#: Tags that are needed to compute colours, unless there is a table: curves and primaries.
 NEEDED = {
     GREY: {b"kTRC"},
     COLOUR: {start + end for start in (b"r", b"g", b"b") for end in (b"XYZ", b"TRC")},
@@ -22,16 +22,16 @@ TABLE = b"A2B0"
 
 
 def check_profile(profile: object, channels: int) -> bytes | None:
-    """Return a colour profile if it is whole and fits pixels of this many channels, else None.
+    """Return a colour profile if it is complete and fits pixels with this many channels, else None.
 
     Parameters
     ----------
     profile : object
-        What a file has as its profile.
+        The profile of a file.
     channels : int
         1 for grey pixels, 3 or 4 for colours.
     """
-    if not isinstance(profile, bytes) or not LEAST <= len(profile) <= MOST:
+    if not isinstance(profile, bytes) or not SMALLEST <= len(profile) <= LARGEST:
         return None
     head_fits = (
         int.from_bytes(profile[:4], "big") == len(profile)
@@ -45,13 +45,13 @@ def check_profile(profile: object, channels: int) -> bytes | None:
 
 
 def _has_colours(profile: bytes) -> bool:
-    """Tell whether the tags of a profile lie within it, and those are there that colours need."""
+    """Return whether all tags of a profile lie within it, and those that colours need are present."""
     count = int.from_bytes(profile[128:132], "big")
-    end = LEAST + 12 * count
+    end = SMALLEST + 12 * count
     if not 0 < count <= MOST_TAGS or end > len(profile):
         return False
     names = set()
-    for place in range(LEAST, end, 12):
+    for place in range(SMALLEST, end, 12):
         start, length = (int.from_bytes(profile[place + k : place + k + 4], "big") for k in (4, 8))
         if start < end or length < 8 or start + length > len(profile):
             return False

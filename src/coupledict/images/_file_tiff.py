@@ -1,9 +1,9 @@
 """TIFF files of 8 and 16 bits, as cameras, raw converters and editors write them.
 
-tifffile reads pixels that are stored plainly or packed by zlib or PackBits. It has no LZW of its own; Pillow's libtiff
-unpacks LZW, but would cut colours of 16 bits to 8. So the packed strips or tiles are put behind a directory of our own
-that calls them grey bytes: libtiff unpacks them, to a size that is known before, and the bytes are put together here.
-Other compressions and colours of 8 bits are left to Pillow.
+tifffile reads uncompressed pixels and those compressed by zlib or PackBits. It cannot decode LZW by itself; Pillow's
+libtiff can, but would reduce 16-bit colours to 8 bits. So the compressed strips or tiles are written after a new
+directory that declares them as grey bytes: libtiff decodes them, to a size known in advance, and the bytes are
+assembled here. Other compressions and 8-bit colours are left to Pillow.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.block_sizes import SIZES
-from ._file_limits import UnsupportedImageError, check_pixels, need_package, need_tifffile
+from ..foundation.packages import need_package
+from ._file_limits import UnsupportedImageError, check_pixels, need_tifffile
 from ._file_metadata import LONG, SHORT, Exif, Value, build_directory, build_inner
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 ZLIB, LZW = (8, 32946), 5
-TIFFFILE_COMPRESSIONS = (1, *ZLIB, 32773)  # none, zlib, PackBits: tifffile needs no other packages for them
+TIFFFILE_COMPRESSIONS = (1, *ZLIB, 32773)  # none, zlib, PackBits: those for which tifffile needs no other packages
 BLACK_IS_ZERO, RGB, WHITE_IS_ZERO = 1, 2, 0  # values of PhotometricInterpretation
 UNASSOCIATED_ALPHA = 2
 HORIZONTAL = 2  # the predictor that stores differences between neighbours
 MOST_PAGES = 16
-LARGEST_CLASSIC = (1 << 32) - (1 << 26)  # bytes of pixels; larger files have longer addresses, and do without EXIF
+LARGEST_CLASSIC = (1 << 32) - (1 << 26)  # bytes of pixels; larger files have longer addresses and get no EXIF data
 
 
 def main_page(tiff: Any) -> Any:
-    """Return the one page of a TIFF file; small previews beside it do not count."""
+    """Return the only page of a TIFF file; previews do not count."""
     n_pages = len(tiff.pages)
     pages = [page for page in tiff.pages if not page.is_reduced] if n_pages <= MOST_PAGES else []
     if len(pages) != 1 and n_pages != 1:
-        raise UnsupportedImageError(f"it holds {n_pages} pages; save the one you want as a picture of its own.")
+        raise UnsupportedImageError(f"it holds {n_pages} pages; save the one you want as a separate picture.")
     return pages[0] if pages else tiff.pages[0]
 
 
 def is_plain(page: Any) -> bool:
-    """Tell whether the pixels of a page are read here; raise if Pillow cannot read them either."""
+    """Return whether the pixels of a page are read here; raise if Pillow cannot read them either."""
     check_pixels(page.imagelength, page.imagewidth)
     if page.is_tiled:
         check_pixels(page.tilelength, page.tilewidth)
     bits, depth = page.bitspersample, page.imagedepth
     if page.dtype not in (np.dtype(bool), np.dtype(np.uint8), np.dtype(np.uint16)) or bits not in (1, 8, 16):
-        kind = "of an unknown kind" if page.dtype is None else str(page.dtype)
+        kind = "of an unknown type" if page.dtype is None else str(page.dtype)
         raise UnsupportedImageError(f"its pixels are {kind}; save it with 8 or 16 bits.")
     samples, extra = page.samplesperpixel, tuple(page.extrasamples)
     if depth != 1 or (page.is_tiled and page.tiledepth != 1) or not 1 <= samples <= 5:
@@ -68,13 +69,13 @@ def is_plain(page: Any) -> bool:
 
 
 def plain_shape(page: Any) -> tuple[int, ...]:
-    """Return the shape that :func:`read_plain` gives, before the picture is turned upright."""
+    """Return the shape of the result of :func:`read_plain`, before the picture is turned upright."""
     channels = () if page.samplesperpixel == 1 else (int(page.samplesperpixel),)
     return (int(page.imagelength), int(page.imagewidth), *channels)
 
 
 def read_plain(page: Any, file: Any) -> npt.NDArray[Any]:
-    """Return the pixels of a page that is plain."""
+    """Return the pixels of a plain page."""
     if page.compression == LZW:
         pixels = _read_lzw(page, file)
     else:
@@ -103,11 +104,11 @@ def _check_segments(page: Any, file: Any) -> None:
         file.seek(offset)
         unpacked = zlib.decompressobj().decompress(file.read(count), largest + 1)
         if len(unpacked) > largest:
-            raise ValueError("it unpacks to more than it claims")
+            raise ValueError("it decompresses to more bytes than it declares")
 
 
 def _read_lzw(page: Any, file: Any) -> npt.NDArray[np.uint16]:
-    """Return the pixels of a page of 16 bits that is packed by LZW."""
+    """Return the pixels of a 16-bit page compressed by LZW."""
     height, width, together = page.imagelength, page.imagewidth, page.planarconfig == 1
     planes, samples = (1, page.samplesperpixel) if together else (page.samplesperpixel, 1)
     if page.is_tiled:
@@ -117,12 +118,12 @@ def _read_lzw(page: Any, file: Any) -> npt.NDArray[np.uint16]:
     down, across = -(-height // rows), -(-width // columns)
     check_pixels(down * rows, across * columns)
     if not len(page.dataoffsets) == len(page.databytecounts) == planes * down * across:
-        raise ValueError("the number of its parts is wrong")
+        raise ValueError("the number of its strips or tiles is wrong")
     heights = [rows] * (down * across)
     if not page.is_tiled:
         heights[-1] = height - (down - 1) * rows
     data = np.concatenate(
-        list(_unpack(file, page.dataoffsets, page.databytecounts, heights * planes, columns * samples * 2))
+        list(_decode_segments(file, page.dataoffsets, page.databytecounts, heights * planes, columns * samples * 2))
     )
     words = data.view(np.dtype(np.uint16).newbyteorder(page.parent.byteorder))
     shape = (planes, down, across, rows, columns) if page.is_tiled else (planes, 1, 1, height, columns)
@@ -135,10 +136,10 @@ def _read_lzw(page: Any, file: Any) -> npt.NDArray[np.uint16]:
     return np.asarray(whole[0] if together else np.moveaxis(whole[..., 0], 0, -1), np.uint16)
 
 
-def _unpack(
+def _decode_segments(
     file: IO[bytes], offsets: tuple[int, ...], counts: tuple[int, ...], heights: list[int], width: int
 ) -> Iterator[npt.NDArray[np.uint8]]:
-    """Give the bytes of LZW segments, several at a time; a segment has so many rows of `width` bytes."""
+    """Yield the bytes of LZW segments, several at a time; `heights` are their numbers of rows of `width` bytes."""
     TiffImageFile = need_package("PIL.TiffImagePlugin", "Pillow", "TIFF files", "images").TiffImageFile
     end = file.seek(0, io.SEEK_END)
     start = 0
@@ -153,17 +154,17 @@ def _unpack(
         segments = []
         for offset, count in zip(offsets[start:stop], counts[start:stop], strict=True):
             if offset + count > end:
-                raise ValueError("it breaks off")
+                raise ValueError("it is truncated")
             file.seek(offset)
             segments.append(file.read(count))
-        # Not Image.open, whose limit counts our bytes as if they were pixels.
+        # Image.open would count these bytes as pixels and apply its limit to them.
         with TiffImageFile(io.BytesIO(_as_grey_bytes(segments, heights[start], width))) as image:
             yield np.asarray(image).ravel()
         start = stop
 
 
 def _as_grey_bytes(segments: list[bytes], rows: int, width: int) -> bytes:
-    """Return a TIFF file that has packed segments as the strips of an image of bytes."""
+    """Return a TIFF file with compressed segments as the strips of an image of bytes."""
     lengths = np.array([len(segment) for segment in segments], "<u4")
     tags = {256: width, 257: rows * len(segments), 258: 8, 259: LZW, 262: BLACK_IS_ZERO, 277: 1, 278: rows}
     directory = {tag: Value(LONG, struct.pack("<I", number)) for tag, number in tags.items()}
@@ -171,7 +172,7 @@ def _as_grey_bytes(segments: list[bytes], rows: int, width: int) -> bytes:
         Value(SHORT, struct.pack("<H", tags[tag])) for tag in (258, 259, 262, 277)
     )
     directory[279] = Value(LONG, lengths.tobytes())
-    directory[273] = directory[279]  # as long as what will be there
+    directory[273] = directory[279]  # a placeholder of the right length
     first = 8 + len(build_directory(directory, 8))
     places = first + np.concatenate([[0], np.cumsum(lengths[:-1], dtype=np.int64)])
     directory[273] = Value(LONG, places.astype("<u4").tobytes())
@@ -179,7 +180,7 @@ def _as_grey_bytes(segments: list[bytes], rows: int, width: int) -> bytes:
 
 
 def encode_tiff(pixels: npt.NDArray[Any], profile: bytes | None, exif: Exif | None) -> io.BytesIO:
-    """Return a TIFF file, packed by zlib."""
+    """Return a TIFF file, compressed by zlib."""
     settings: dict[str, Any] = {"photometric": "rgb" if pixels.ndim == 3 else "minisblack", "compression": "zlib"}
     if pixels.ndim == 3 and pixels.shape[2] == 4:
         settings["extrasamples"] = ["unassalpha"]
@@ -191,7 +192,7 @@ def encode_tiff(pixels: npt.NDArray[Any], profile: bytes | None, exif: Exif | No
 
 
 def _add_exif(file: io.BytesIO, exif: Exif) -> None:
-    """Put a new first directory behind a TIFF file: the old one, and EXIF data, which tifffile does not write."""
+    """Append a new first directory to a TIFF file: the old one plus EXIF data, which tifffile does not write."""
     with file.getbuffer() as view:
         (start,) = struct.unpack_from("<I", view, 4)
         (count,) = struct.unpack_from("<H", view, start)

@@ -1,15 +1,14 @@
-"""Read and write image files: reading keeps all bits, and a written file appears whole or not at all.
+"""Image files: reading keeps all bits, and a written file appears whole or not at all.
 
-Pillow reads most formats; what it would cut to 8 bits is read by tifffile (TIFF, `_file_tiff`), OpenCV (PNG,
-`_file_png`), pillow-heif and rawpy (`_file_raw`). The header tells the number of pixels before any of them is decoded,
-and files with too many are refused. `_file_metadata` says which EXIF data are kept.
+Pillow reads most formats; files that it would reduce to 8 bits are read by tifffile (TIFF, `_file_tiff`), OpenCV (PNG,
+`_file_png`), pillow-heif and rawpy (`_file_raw`). The number of pixels is read from the header before any of them is
+decoded, and files with too many are refused. `_file_metadata` says which EXIF data are kept.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from ..files import whole
 from ..files.whole import write_file
 from ..foundation.quiet import without_warnings
 from ..foundation.version import __version__
+from ..foundation.warning import warn
 from . import _file_png as png
 from . import _file_tiff as tiff
 from ._file_limits import (
@@ -36,12 +36,12 @@ from ._file_limits import (
 )
 from ._file_limits import need_tifffile as _tifffile
 from ._file_metadata import build_block, clean_exif, sized_block
-from ._file_picture import About, Picture
+from ._file_picture import ImageHeader, Picture
 from ._file_profile import check_profile
 from ._file_raw import HEIC, RAW, is_heic, read_heic, read_raw
 
 __all__ = [
-    "About",
+    "ImageHeader",
     "FORMATS",
     "MAX_PIXELS",
     "MAX_PIXELS_VARIABLE",
@@ -50,7 +50,7 @@ __all__ = [
     "check_output",
     "check_pixels",
     "max_pixels",
-    "read_about",
+    "read_header",
     "read_image",
     "warn_of_lost_profile",
     "write_image",
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 TIFF = (".tif", ".tiff")
-#: Suffixes that images can be written with, and the Pillow format of each.
+#: Suffixes of files that can be written, and their Pillow formats.
 FORMATS = {
     ".png": "PNG",
     ".jpg": "JPEG",
@@ -70,13 +70,13 @@ FORMATS = {
 }
 #: Suffixes of files that are read as pictures when a folder is given.
 SUFFIXES = (*FORMATS, ".jpe", ".jp2", ".ppm", ".pgm", ".dib", *HEIC, *RAW)
-#: Formats that are read. Pillow supports more, but runs other programs for some of them.
+#: Formats that Pillow may read. It supports more, but runs other programs for some of them.
 READABLE = ("PNG", "JPEG", "WEBP", "BMP", "DIB", "GIF", "PPM", "JPEG2000", "TIFF")
 WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp")
 EIGHT_BIT_ONLY = (".jpg", ".jpeg", ".webp", ".bmp")
 LONGEST_SIDES = {".jpg": 65_500, ".jpeg": 65_500, ".webp": 16_383}  # largest width or height, in pixels
-FULL_COLOUR = 90  # quality of JPEG from which colours have the resolution of brightness
-#: Orientations as EXIF numbers them, and the transpositions of Pillow that undo them.
+FULL_COLOUR = 90  # JPEG quality from which on colour is stored at full resolution
+#: EXIF orientations, and the transpositions of Pillow that undo them.
 TURNS = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -87,13 +87,13 @@ TURNS = {
     8: "ROTATE_90",
 }
 SIDEWAYS = (5, 6, 7, 8)
-#: What images of Pillow's modes become, unless a colour of them is transparent.
+#: Modes of Pillow, and those that their images are converted to unless a colour is transparent.
 PLAIN_MODES = {"1": "L", "P": "RGB"} | {mode: mode for mode in ("L", "I;16", "RGB", "RGBA")}
 PLAIN_MODES |= dict.fromkeys(("PA", "LA", "La", "RGBa"), "RGBA")
 PLAIN_MODES |= dict.fromkeys(("CMYK", "YCbCr", "HSV", "LAB", "RGBX"), "RGB")
 ORIENTATION = 0x0112
 
-Found = tuple[About, npt.NDArray[Any] | None]
+Found = tuple[ImageHeader, npt.NDArray[Any] | None]
 
 
 def read_image(path: str | os.PathLike[str], *, keep_gps: bool = False) -> Picture:
@@ -103,60 +103,56 @@ def read_image(path: str | os.PathLike[str], *, keep_gps: bool = False) -> Pictu
     ----------
     path : str or path
     keep_gps : bool
-        Whether the EXIF data keep the position, if there is one.
+        Whether the EXIF data keep the GPS position, if there is one.
 
     Raises
     ------
     OSError
         If the file does not exist, is not an image, is truncated, has more pixels than :func:`max_pixels`, or is of a
-        kind that would lose bits.
+        kind whose bits could not all be kept.
     """
-    with _naming(path) as file:
-        about, pixels = _read(file, decode=True, keep_gps=keep_gps)
+    with _errors_about(path) as file:
+        header, pixels = _read(file, decode=True, keep_gps=keep_gps)
         assert pixels is not None
         if pixels.size == 0:
             raise UnsupportedImageError(f"it has no pixels, its shape is {pixels.shape}.")
-    return Picture(pixels, about.profile, about.exif, lost_profile=about.lost_profile)
+    return Picture(pixels, header.profile, header.exif, lost_profile=header.lost_profile)
 
 
-def read_about(path: str | os.PathLike[str], *, keep_gps: bool = False) -> About:
-    """Return what the header of an image tells of what :func:`read_image` will give; no pixels are decoded."""
-    with _naming(path) as file:
+def read_header(path: str | os.PathLike[str], *, keep_gps: bool = False) -> ImageHeader:
+    """Return the header of the image that :func:`read_image` would return; no pixels are decoded."""
+    with _errors_about(path) as file:
         return _read(file, decode=False, keep_gps=keep_gps)[0]
 
 
 @contextmanager
-def _naming(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Turn whatever goes wrong with a file into one sentence that names it."""
+def _errors_about(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Turn all errors about a file into errors with one sentence that names it."""
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"Expected an image file, found none at '{file}'.")
-    max_pixels()  # raises here if the limit is not a number: that is not an error of the file
+    max_pixels()  # raises if the limit is not a number, which is not an error of the file
     try:
         yield file
     except ImportError:
         raise
     except PermissionError as error:
-        raise PermissionError(f"'{file}' could not be read: its rights do not allow it; change them.") from error
+        raise PermissionError(f"'{file}' could not be read: its permissions do not allow it; change them.") from error
     except MemoryError as error:
         raise OSError(f"'{file}' could not be read: there is not enough memory for its pixels.") from error
     except TooManyPixelsError as error:
         raise OSError(f"'{file}' could not be read: {error}") from error
     except UnsupportedImageError as error:
         raise OSError(f"'{file}' cannot be used: {error}") from error
-    except Exception as error:  # a broken file can make a decoder raise anything
+    except Exception as error:  # decoders of damaged files may raise anything
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise OSError(f"'{file}' could not be read as an image: it is damaged or no image ({reason}).") from error
+        raise OSError(f"'{file}' could not be read as an image: it is damaged or not an image ({reason}).") from error
 
 
-def warn_of_lost_profile(found: About | Picture, path: str | os.PathLike[str]) -> None:
+def warn_of_lost_profile(found: ImageHeader | Picture, path: str | os.PathLike[str]) -> None:
     """Warn if the colour profile of a file is not passed on."""
     if found.lost_profile:
-        warnings.warn(
-            f"The colour profile of '{path}' is damaged or not one of its pixels; the result has none.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"The colour profile of '{path}' is damaged or does not fit its pixels; the result has no profile.")
 
 
 def _read(file: Path, *, decode: bool, keep_gps: bool) -> Found:
@@ -169,7 +165,7 @@ def _read(file: Path, *, decode: bool, keep_gps: bool) -> Found:
     if head.startswith(tiff.SIGNATURES):
         return _read_tiff(file, decode=decode, keep_gps=keep_gps)
     if head[:4] == b"RIFF" and head[8:15] == b"WEBPVP8" and len(head) == 30:
-        check_pixels(*_webp_size(head))  # it takes much memory once opened
+        check_pixels(*_webp_size(head))  # opening it takes much memory
     return _read_with_pillow(file, decode=decode, keep_gps=keep_gps, deep=png.is_deep(head))
 
 
@@ -184,24 +180,24 @@ def _webp_size(head: bytes) -> tuple[int, int]:
 
 
 def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = False, page: Any = None) -> Found:
-    """Read a file with Pillow; of PNG with 16 bits of colour (`deep`), which it would cut, only the header.
+    """Read a file with Pillow; of PNG with 16 bits of colour (`deep`), which it would reduce to 8, only the header.
 
-    `page` is that of tifffile if the file is TIFF: Pillow may have turned it, or not.
+    `page` is the page of tifffile if the file is TIFF, because Pillow may or may not have turned it upright.
     """
     Image = need_pillow()
     if MAX_PIXELS_VARIABLE in os.environ and 2 * (Image.MAX_IMAGE_PIXELS or max_pixels()) < max_pixels():
-        Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has a limit of its own
-    with without_warnings():  # about odd metadata, and about large images that are within our limit
+        Image.MAX_IMAGE_PIXELS = max_pixels()  # Pillow has its own limit
+    with without_warnings():  # about unusual metadata, and about large images within our limit
         try:
             image = Image.open(file, formats=READABLE)
         except Image.DecompressionBombError as error:
             raise TooManyPixelsError(f"it claims to have {beyond_limit()}") from error
         with image:
             check_pixels(image.height, image.width)
-            # The pages of TIFF are counted already; JPEG files of many cameras have previews behind the picture (MPO).
+            # The pages of TIFF are already counted; JPEG files of many cameras have previews after the picture (MPO).
             if page is None and getattr(image, "is_animated", False) and image.format != "MPO":
-                # They are not counted: a small GIF file can have millions.
-                raise UnsupportedImageError("it holds several frames; save the one you want as a picture of its own.")
+                # Frames are not counted: a small GIF file can have millions.
+                raise UnsupportedImageError("it holds several frames; save the one you want as a separate picture.")
             exif = _raw_block(image, file)
             orientation = _orientation(image) if page is None else page.tags.valueof("Orientation")
             mode = _plain_mode(image)
@@ -211,7 +207,7 @@ def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = 
                 size = size[::-1]
             given = image.info.get("icc_profile")
             profile = check_profile(given, channels)
-            about = About(
+            header = ImageHeader(
                 (*size, channels) if channels > 1 else size,
                 np.dtype(np.uint16 if deep or mode == "I;16" else np.uint8),
                 profile,
@@ -219,22 +215,22 @@ def _read_with_pillow(file: Path, *, decode: bool, keep_gps: bool, deep: bool = 
                 lost_profile=bool(given) and profile is None,
             )
             if not decode:
-                return about, None
+                return header, None
             if deep:
-                return about, np.ascontiguousarray(_upright(png.read_deep(file, channels), orientation))
+                return header, np.ascontiguousarray(_upright(png.read_deep(file, channels), orientation))
             image.load()
-            turn = TURNS.get(_orientation(image))  # asked again: some versions of Pillow turn TIFF files themselves
+            turn = TURNS.get(_orientation(image))  # read again: some versions of Pillow turn TIFF files themselves
             upright = image if turn is None else image.transpose(Image.Transpose[turn])
-            return about, np.asarray(upright if upright.mode == mode else upright.convert(mode))
+            return header, np.asarray(upright if upright.mode == mode else upright.convert(mode))
 
 
 def _raw_block(image: Any, file: Path) -> bytes | None:
-    """Return the EXIF block of an opened image as it is in the file."""
+    """Return the EXIF block of an open image as it is in the file."""
     if image.format == "PNG":
         with file.open("rb") as stream:
             found = png.find_exif(stream)
         if "Raw profile type exif" not in image.info:
-            image.info["exif"] = found or b""  # else Pillow would decode the pixels to look behind them
+            image.info["exif"] = found or b""  # else Pillow would decode the pixels to search after them
         return found
     if image.format == "TIFF":
         with file.open("rb") as stream:
@@ -255,7 +251,7 @@ def _plain_mode(image: Any) -> str:
     """Return the mode that an image is converted to: grey, grey of 16 bits, colour, or colour with alpha."""
     plain = PLAIN_MODES.get(image.mode)
     if plain is None:
-        raise UnsupportedImageError(f"its pixels are of the kind {image.mode!r}; save it as 8- or 16-bit grey or RGB.")
+        raise UnsupportedImageError(f"its pixels are of mode {image.mode!r}; save it as 8- or 16-bit grey or RGB.")
     return "RGBA" if "transparency" in image.info and image.mode in ("1", "L", "RGB", "P") else plain
 
 
@@ -264,7 +260,7 @@ def _read_tiff(file: Path, *, decode: bool, keep_gps: bool) -> Found:
         page = tiff.main_page(opened)
         if not tiff.is_plain(page):
             if page.index != 0:
-                raise UnsupportedImageError("a preview is before the picture; save it with zlib as grey or RGB.")
+                raise UnsupportedImageError("a preview precedes the picture; save it with zlib as grey or RGB.")
             return _read_with_pillow(file, decode=decode, keep_gps=keep_gps, page=page)
         given, orientation = (page.tags.valueof(name) for name in ("InterColorProfile", "Orientation"))
         shape = tiff.plain_shape(page)
@@ -274,11 +270,11 @@ def _read_tiff(file: Path, *, decode: bool, keep_gps: bool) -> Found:
         with file.open("rb") as stream:
             exif = clean_exif(stream, keep_gps=keep_gps)
         dtype = np.dtype(np.uint16 if page.bitspersample == 16 else np.uint8)
-        about = About(shape, dtype, profile, exif, lost_profile=bool(given) and profile is None)
+        header = ImageHeader(shape, dtype, profile, exif, lost_profile=bool(given) and profile is None)
         if not decode:
-            return about, None
+            return header, None
         pixels = tiff.read_plain(page, opened.filehandle)
-    return about, np.ascontiguousarray(_upright(pixels, orientation))
+    return header, np.ascontiguousarray(_upright(pixels, orientation))
 
 
 def _upright(pixels: npt.NDArray[Any], orientation: object) -> npt.NDArray[Any]:
@@ -301,7 +297,7 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
     """Write an image with its colour profile and EXIF data; the file appears whole or not at all.
 
     Formats without alpha get the image on a white background, and formats of 8 bits get the upper 8 of 16 bits; PNG and
-    TIFF keep them. The EXIF data tell the size of this image and the name of this package; BMP has none.
+    TIFF keep alpha and 16 bits. The EXIF data state the size of this image and the name of this package; BMP has none.
     """
     file = check_output(path, force=force)
     suffix = file.suffix.lower()
@@ -310,7 +306,8 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
     longest = LONGEST_SIDES.get(suffix, max(pixels.shape))
     if max(pixels.shape) > longest:
         raise ValueError(
-            f"{suffix} files are at most {longest} pixels wide and high; use a name ending in .png or .tif."
+            f"Expected at most {longest} pixels in width and height for {suffix} files, got {pixels.shape[1]} x"
+            f" {pixels.shape[0]}. Use a name ending in .png or .tif."
         )
     if pixels.dtype == np.uint16 and suffix in EIGHT_BIT_ONLY:
         pixels = (pixels >> 8).astype(np.uint8)
@@ -318,7 +315,7 @@ def write_image(path: str | os.PathLike[str], picture: Picture, *, force: bool =
         pixels = _on_white(pixels)
     exif, profile = None, picture.profile
     if suffix == ".webp" and pixels.ndim == 2:
-        profile = None  # the file has colours, which a profile of grey does not describe
+        profile = None  # the file is in colour, which a grey profile does not describe
     if picture.exif is not None:
         exif = sized_block(picture.exif, pixels.shape[0], pixels.shape[1], f"coupledict {__version__}")
     if suffix in TIFF:

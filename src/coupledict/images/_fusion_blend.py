@@ -1,16 +1,17 @@
-"""The blend: sources are added one by one to a pyramid, with a weight for every pixel of every level.
+"""Blending: sources are added one by one to a pyramid, with a weight for every pixel of every level.
 
-On each level of a Laplacian pyramid (Burt and Adelson, 1983) a source is weighted by a power of its energy there, in a
-small window, and by the prior of its cell. So a thin wire comes from one source and what is between two wires from
-another, while the prior keeps out what is not in focus. Energy is counted above the noise: where no source shows more
-than noise, all that agree are averaged. The coarsest level has the weights of the prior alone.
+On each level of a Laplacian pyramid (Burt and Adelson, 1983), a source is weighted by a power of its energy in a small
+window and by the prior of its cell. So a thin wire can come from one source and the background between two wires from
+another, while the prior excludes what is out of focus. Only energy above the noise counts: where no source shows more
+than noise, all sources that agree are averaged. The coarsest level is weighted by the prior alone.
 
-A pyramid is added tile by tile. A tile is computed with a frame around it, wide enough that its values are those of the
-whole picture; so tiles change memory and speed only, and several threads may add tiles of one source.
+A source is added tile by tile. A tile is computed with a frame around it, wide enough for its values to be those of
+the whole picture. So tiles affect memory and speed only, and several threads may add tiles of one source.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,24 +22,24 @@ import numpy.typing as npt
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ._fusion_focus import CELL
-from ._fusion_motion import corners, move_points, warp
-from ._fusion_result import Labels, Matrix
+from ._fusion_motion import corners, move_points, translation, warp
+from ._fusion_result import Labels, Matrix, make_labels
 from ._grey import LUMA, Grey
 from ._opencv import opencv
 
 N_LEVELS = 3  # of detail
-FAR_SCALE = 1e15  # floats so far from the range of 0 to 255, times weights, are beyond float32
+FAR_SCALE = 1e15  # of floats so far from the range 0 to 255 that their products with weights exceed float32
 BLOCK = 1 << N_LEVELS
-FRAME = 32  # pixels around a tile: a multiple of BLOCK, more than the reach of all filters
+FRAME = 32  # pixels around a tile: a multiple of BLOCK, larger than the reach of all filters
 WINDOW = 0.8  # Gaussian width, in pixels of a level, of the window for energies
-POWER, MORE_POWER = 2.0, 1.0  # of energy in the weights: with noise, which is averaged out so, and more without
-ENERGY_FLOOR = 0.05  # squared grey values, of 255, that count as no detail even without noise
+POWER, MORE_POWER = 2.0, 1.0  # of energy in the weights: with noise, which is then averaged out; added without noise
+ENERGY_FLOOR = 0.05  # squared grey values, of 255, that do not count as detail even without noise
 NOISE_FLOOR = 1.0  # the same, in variances of the noise on a level
-NOISE_FACTOR = 2.5  # variances that are no detail: with fewer, the largest noise would win over the mean of all
-EDGE = 12  # pixels at the border of a moved source that are not used where another source is there
+NOISE_FACTOR = 2.5  # variances that do not count as detail; fewer would prefer the noisiest source to the mean
+EDGE = 12  # pixels at the border of a moved source that are not used where there is another source
 LAST_RESORT = 1e-6  # weight of the reference where no other source reaches
 MARGIN = 8  # pixels around what a tile needs of a source: the reach of the interpolation
-WIDEST = 4  # channels that OpenCV handles at a time
+MOST_CHANNELS = 4  # that OpenCV handles at a time
 
 
 @dataclass(frozen=True)
@@ -61,31 +62,31 @@ def tiles(shape: tuple[int, int]) -> list[Tile]:
 
 
 def framed(ends: list[tuple[int, int]], shape: tuple[int, int]) -> Tile:
-    """Return a tile by its ends along both axes, with a frame as far as the picture reaches."""
+    """Return the tile with these ends along both axes; its frame ends at the border of the picture."""
     inner = [slice(first, last) for first, last in ends]
     outer = [slice(max(0, a - FRAME), min(size, b + FRAME)) for (a, b), size in zip(ends, shape, strict=True)]
     return Tile((inner[0], inner[1]), (outer[0], outer[1]))
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A source and where it is in the result.
+class PlacedSource:
+    """A source, and where it lies in the result.
 
     Attributes
     ----------
     pixels : array
     matrix : array of shape (3, 3), or None
-        Maps positions in the result to positions in the source; None if these differ by `offset` only.
+        Maps positions in the result to positions in the source; None if they only differ by `offset`.
     offset : tuple of int
         Row and column of the source at the first pixel of the result.
     factor : float
-        What its values are multiplied by.
+        Factor by which its values are multiplied.
     prior : array of float32
         Its weight in each cell of the result.
     last_resort : bool
         Whether it is used where no source has a weight.
-    partly : bool
-        Whether some sources cover only a part of the result. Those that were moved are then not used near their border.
+    partial : bool
+        Whether some sources cover only part of the result. Moved sources are then not used near their border.
     """
 
     pixels: Array
@@ -94,49 +95,44 @@ class Placed:
     factor: float
     prior: Grey
     last_resort: bool
-    partly: bool
+    partial: bool
 
-    def cut(self, part: tuple[slice, slice], work: type) -> tuple[Array, Grey | None]:
-        """Return a part of the source in the place of the result, and which of its pixels are real; None if all are."""
+    def resample(self, part: tuple[slice, slice], work: type) -> tuple[Array, Grey | None]:
+        """Return the pixels of the source at a part of the result, and how far each lies inside; None if all do."""
         shape = (part[0].stop - part[0].start, part[1].stop - part[1].start)
         if self.matrix is None:
             rows, columns = (slice(s.start + o, s.stop + o) for s, o in zip(part, self.offset, strict=True))
             return self.pixels[rows, columns].astype(work), None
-        whole = move = self.matrix @ np.array([[1.0, 0, part[1].start], [0, 1, part[0].start], [0, 0, 1]])
-        source, move = _needed(self.pixels, move, shape)
-        source = source.astype(work)  # before it is moved: what lies between pixels is not rounded
-        groups = (
-            [source] if source.ndim == 2 else [source[..., k : k + WIDEST] for k in range(0, source.shape[2], WIDEST)]
-        )
-        moved = [warp(group, move, shape, kernel="lanczos").reshape(*shape, *group.shape[2:]) for group in groups]
-        real = _inside(whole, shape, self.pixels.shape)
-        return (moved[0] if len(moved) == 1 else np.concatenate(moved, axis=2)), real
+        whole = self.matrix @ translation(part[1].start, part[0].start)
+        source, move = _needed(self.pixels, whole, shape)
+        source = source.astype(work)  # before it is moved, so that interpolated values are not rounded
+        moved = _by_channels(source, lambda group: warp(group, move, shape, kernel="lanczos"))
+        return moved, _inside(whole, shape, self.pixels.shape)
 
 
 def _ends(move: Matrix, shape: tuple[int, int]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return where a motion takes the corners of a part: their columns and rows."""
+    """Return the columns and rows to which a motion moves the corners of a part."""
     x, y = move_points(move, corners(shape)).T
     return x, y
 
 
 def _needed(source: Array, move: Matrix, shape: tuple[int, int]) -> tuple[Array, Matrix]:
-    """Return the part of a source that a part of the result needs, and the motion into it.
+    """Return the part of a source that a part of the result depends on, and the motion into it.
 
-    OpenCV takes no more than 32,767 pixels along a side.
+    OpenCV accepts at most 32,767 pixels along a side.
     """
-    cuts = []
+    slices = []
     for ends, size in zip(_ends(move, shape), source.shape[1::-1], strict=True):
         first = int(np.clip(np.floor(ends.min()) - MARGIN, 0, size - 1))
-        cuts.append(slice(first, int(np.clip(np.ceil(ends.max()) + MARGIN + 1, first + 1, size))))
-    columns, rows = cuts
-    shift = np.array([[1.0, 0, -columns.start], [0, 1, -rows.start], [0, 0, 1]])
-    return source[rows, columns], shift @ move
+        slices.append(slice(first, int(np.clip(np.ceil(ends.max()) + MARGIN + 1, first + 1, size))))
+    columns, rows = slices
+    return source[rows, columns], translation(-columns.start, -rows.start) @ move
 
 
 def _inside(move: Matrix, shape: tuple[int, int], source: tuple[int, ...]) -> Grey | None:
-    """Return how much each pixel is well inside a moved source, from 0 to 1; None if all are.
+    """Return how far each pixel lies inside a moved source, from 0 to 1; None if all lie well inside.
 
-    Between the corners the motion is taken as affine, which is exact but for projective motions.
+    Between the corners the motion is taken as affine, which is exact except for projective motions.
     """
     x, y = _ends(move, shape)
     near = min(x.min(), y.min(), source[1] - 1 - x.max(), source[0] - 1 - y.max())
@@ -157,17 +153,19 @@ class Pyramid:
     Parameters
     ----------
     shape : tuple of int
-        Of the result.
+        Shape of the result.
     dtype : numpy dtype
-        Of the sources and of the result.
+        Number type of the sources and the result.
     scale : float
-        Factor to values from 0 to 255.
+        Factor that maps values to 0 to 255.
     noise : float
         Variance of the noise in the brightness, on that scale.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], scale: float, noise: float) -> None:
-        self._dtype, self._scale, self._shape = dtype, scale, (shape[0], shape[1])
+        self._dtype = dtype
+        self._scale = scale
+        self._shape = (shape[0], shape[1])
         single = dtype.itemsize <= 2 or (dtype == np.float32 and 1 / FAR_SCALE <= scale <= FAR_SCALE)
         self._work: type = np.float32 if single else np.float64
         sizes = [(-(-shape[0] // 2**level), -(-shape[1] // 2**level)) for level in range(N_LEVELS + 1)]
@@ -178,7 +176,7 @@ class Pyramid:
             (NOISE_FACTOR * gain * noise, NOISE_FLOOR * gain * noise + ENERGY_FLOOR) for gain in _noise_gains()
         ]
 
-    def add(self, placed: Placed, tile: Tile) -> None:
+    def add(self, placed: PlacedSource, tile: Tile) -> None:
         """Add one tile of a source."""
         cv2 = opencv()
         used = tile if placed.last_resort else self._used(placed.prior, tile)
@@ -190,17 +188,17 @@ class Pyramid:
         size = tuple(CELL * (part.stop - part.start) for part in cells)
         prior = cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_LINEAR)
         prior = prior[: outer[0].stop - outer[0].start, : outer[1].stop - outer[1].start]
-        pixels, real = placed.cut(outer, self._work)
-        if real is not None and placed.partly:
-            prior = prior * real
+        pixels, inside = placed.resample(outer, self._work)
+        if inside is not None and placed.partial:
+            prior = prior * inside
         if placed.factor != 1:
             pixels *= self._work(placed.factor)
         least = np.float32(LAST_RESORT if placed.last_resort else 0)
         self._add_levels(tile, pixels, np.ascontiguousarray(prior), least)
 
     def _used(self, prior: Grey, tile: Tile) -> Tile | None:
-        """Return the part of a tile that a source has any weight in; None if there is none."""
-        reach = FRAME // CELL  # so far weights may be carried by the coarser levels
+        """Return the part of a tile where a source has any weight; None if there is none."""
+        reach = FRAME // CELL  # cells by which coarser levels may spread weights
         near = [slice(max(0, part.start // CELL - reach), -(-part.stop // CELL) + reach) for part in tile.inner]
         there = prior[near[0], near[1]] > 0
         if not there.any():
@@ -226,26 +224,26 @@ class Pyramid:
             energy += np.float32(floor)
             weight = cv2.pow(energy, self._power)
             weight *= prior
-            weight += least * np.float32(floor**self._power)  # as a place without detail has
-            self._sum(level, tile, band, weight)
+            weight += least * np.float32(floor**self._power)  # the weight of a region without detail
+            self._add_level(level, tile, band, weight)
             pixels, prior = smaller, cv2.pyrDown(prior)
-        self._sum(N_LEVELS, tile, pixels, prior + least)
+        self._add_level(N_LEVELS, tile, pixels, prior + least)
 
-    def _sum(self, level: int, tile: Tile, values: Array, weight: Grey) -> None:
-        """Add weighted values of one level, without the frame."""
+    def _add_level(self, level: int, tile: Tile, values: Array, weight: Grey) -> None:
+        """Add the weighted values of one level, without the frame."""
         step = 2**level
         here = [slice(part.start // step, -(-part.stop // step)) for part in tile.inner]
-        cut = tuple(
+        inner = tuple(
             slice(part.start - whole.start // step, part.stop - whole.start // step)
             for part, whole in zip(here, tile.outer, strict=True)
         )
-        weight = weight[cut]
+        weight = weight[inner]
         place = (here[0], here[1])
         self._weights[level][place] += weight
-        self._sums[level][place] += _times(values[cut], weight)
+        self._sums[level][place] += _weighted(values[inner], weight)
 
     def collapse(self) -> Array:
-        """Return the picture; the pyramid is used up."""
+        """Return the picture; the pyramid cannot be used afterwards."""
         picture = self._divide(N_LEVELS)
         for level in reversed(range(N_LEVELS)):
             finer = self._divide(level)
@@ -255,7 +253,7 @@ class Pyramid:
             limits = np.iinfo(self._dtype)
             np.rint(picture, out=picture)
             largest = self._work(limits.max)
-            if int(largest) > limits.max:  # 64 bits: the limit is no number of this type
+            if int(largest) > limits.max:  # 64 bits: a float cannot represent the limit
                 largest = np.nextafter(largest, self._work(0))
             np.clip(picture, limits.min, largest, out=picture)
         return picture.astype(self._dtype, copy=False)
@@ -268,16 +266,20 @@ class Pyramid:
         return sums
 
 
-def _groups(pixels: Array) -> list[Array]:
-    if pixels.ndim == 2 or pixels.shape[2] <= WIDEST:
-        return [pixels]
-    return [np.ascontiguousarray(pixels[..., k : k + WIDEST]) for k in range(0, pixels.shape[2], WIDEST)]
+def _by_channels(pixels: Array, function: Callable[[Array], Any]) -> Array:
+    """Apply a function of OpenCV to pixels, a few channels at a time."""
+    if pixels.ndim == 2:
+        return np.asarray(function(pixels))
+    groups = [pixels[..., k : k + MOST_CHANNELS] for k in range(0, pixels.shape[2], MOST_CHANNELS)]
+    parts = [function(np.ascontiguousarray(group)) for group in groups]
+    parts = [part.reshape(*part.shape[:2], -1) for part in parts]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=2)
 
 
-def _times(values: Array, weight: Grey) -> Array:
-    """Return values times weights, for every channel; much faster for colours than broadcasting."""
+def _weighted(values: Array, weight: Grey) -> Array:
+    """Return values times weights, for every channel; for colours, this is much faster than broadcasting."""
     weight = weight.astype(values.dtype, copy=False)
-    if values.ndim == 2 or values.shape[2] > WIDEST:
+    if values.ndim == 2 or values.shape[2] > MOST_CHANNELS:
         return values * (weight if values.ndim == 2 else weight[..., None])
     cv2 = opencv()
     values = np.ascontiguousarray(values)
@@ -287,11 +289,11 @@ def _times(values: Array, weight: Grey) -> Array:
 
 
 def _energy(band: Array, scale: float) -> Grey:
-    """Return the energy of all colours together, so that noise has the variance that it has in the brightness."""
+    """Return the energy of all colours together, scaled so that noise has the variance that it has in brightness."""
     if band.ndim == 2:
         return np.asarray(np.square(band * band.dtype.type(scale)), np.float32)
     colours = band[..., :3] if band.shape[2] == 4 else band
-    if scale != 1:  # before they are squared: squares of very small or large numbers are none
+    if scale != 1:  # before squaring, which would overflow or underflow for very large or small numbers
         colours = colours * band.dtype.type(scale)
     share = sum(weight**2 for weight in LUMA) / 3 if colours.shape[2] == 3 else 1 / colours.shape[2] ** 2
     found: Grey = np.einsum("ijk,ijk->ij", colours, colours).astype(np.float32, copy=False)
@@ -301,26 +303,19 @@ def _energy(band: Array, scale: float) -> Grey:
 
 def _down(pixels: Array) -> Array:
     """Return pixels at half the size."""
-    cv2 = opencv()
-    parts = [cv2.pyrDown(group) for group in _groups(pixels)]
-    if pixels.ndim == 2:
-        return np.asarray(parts[0])
-    return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+    return _by_channels(pixels, opencv().pyrDown)
 
 
 def _up(pixels: Array, like: Array) -> Array:
-    """Return pixels at the double size, that of `like`."""
+    """Return pixels at twice the size, that of `like`."""
     cv2 = opencv()
     size = (like.shape[1], like.shape[0])
-    parts = [cv2.pyrUp(group, dstsize=size) for group in _groups(pixels)]
-    if pixels.ndim == 2:
-        return np.asarray(parts[0])
-    return np.concatenate([part.reshape(*part.shape[:2], -1) for part in parts], axis=2)
+    return _by_channels(pixels, lambda group: cv2.pyrUp(group, dstsize=size))
 
 
 @lru_cache(maxsize=1)
 def _noise_gains() -> list[float]:
-    """Return the variance of white noise of variance 1 on each level, measured on a sample of it."""
+    """Return the variance of white noise of variance 1 on each level, measured on a sample."""
     cv2 = opencv()
     grey = np.random.default_rng(0).standard_normal((512, 512)).astype(np.float32)
     found = []
@@ -332,19 +327,19 @@ def _noise_gains() -> list[float]:
 
 
 def label_pixels(costs: npt.NDArray[np.float16], shape: tuple[int, int]) -> Labels:
-    """Return the source with the lowest cost for every pixel, between the cells by linear interpolation."""
+    """Return the source with the lowest cost for every pixel; costs are interpolated linearly between cells."""
     cv2 = opencv()
     rows, columns = costs.shape[1:]
-    labels: Labels = np.zeros(shape, np.uint8) if len(costs) <= 256 else np.zeros(shape, np.uint16)
-    for first in range(0, rows, 128):  # in bands, with a cell more at both ends: for memory
+    labels = make_labels(shape, len(costs))
+    for first in range(0, rows, 128):  # in bands, to save memory; each has one more cell at both ends
         low, high = max(0, first - 1), min(rows, first + 129)
         lowest = None
-        cut = slice(CELL * (first - low), CELL * (min(rows, first + 128) - low))
+        inner = slice(CELL * (first - low), CELL * (min(rows, first + 128) - low))
         band = labels[CELL * first : CELL * (first + 128)]
         for number in range(len(costs)):
             size = (CELL * columns, CELL * (high - low))
             finer = cv2.resize(costs[number, low:high].astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-            finer = finer[cut][: len(band), : shape[1]]
+            finer = finer[inner][: len(band), : shape[1]]
             if lowest is None:
                 lowest = finer.copy()
             else:

@@ -1,13 +1,13 @@
-"""How much a picture is in focus, on a grid of cells: the energy that blur would take away, as pairs of atoms know it.
+"""A focus measure on a grid of cells: the energy that blur would remove, estimated by pairs of atoms.
 
-A coupled dictionary has learned atoms of pictures in focus, each with its blurred twin. The patches of a source are
-coded with the atoms in focus, and the code times the differences of the twins is the part of the patch that blur would
-take away. Its energy is large where the source is in focus. Coding ends at the level of the noise, which fits no atom
-well: where a source shows nothing but noise, it has no energy at all.
+The coupled dictionary holds atoms of pictures in focus, each with its blurred counterpart. The patches of a source are
+coded over the atoms in focus; the code times the differences between the atoms of each pair is the part of the patch
+that blur would remove. Its energy is large where the source is in focus. Coding stops at the level of the noise, which
+no atom fits well: where a source shows nothing but noise, the energy is 0.
 
-Patches are not taken from the brightness itself, whose energy is in slow changes that blur leaves alone, but from its
-Laplacian, smoothed a little. The same is done on smaller copies of the picture, where there is less noise, and strong
-blur can be told from stronger blur.
+Patches are not taken from the brightness itself, whose energy lies in slow changes that blur preserves, but from its
+slightly smoothed Laplacian. The same is done on smaller copies of the picture, where noise is weaker, and where strong
+blur can be distinguished from stronger blur.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..coding.prepared import PreparedCoder
+from ..coding.coders import PreparedCoder
 from ..coding.rule import CodingRule
 from ..estimators.coupled import CoupledDictionaryLearning
 from ._grey import Grey
@@ -28,13 +28,13 @@ CELL = 4  # pixels along a side of a cell: the distance of neighbouring patches
 SMOOTHING = 0.7  # Gaussian width before the Laplacian, in pixels
 SCALE_WEIGHTS = (1.0, 0.7, 0.5, 0.3)  # of the energy at each scale, from fine to coarse
 NOISE_FACTOR = 2.0  # patches are coded to this multiple of the energy of the noise
-LEAST_NOISE = 0.02  # variance in squared grey values, of 255: what rounding leaves in smooth places
+LEAST_NOISE = 0.02  # variance in squared grey values, of 255: what rounding leaves in smooth regions
 BAND_PATCHES = 1 << 13  # coded at a time
 PYRAMID = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)  # kernel of OpenCV's pyrDown
 
 
 def detail(grey: Grey) -> Grey:
-    """Return the Laplacian of brightness, smoothed a little."""
+    """Return the Laplacian of slightly smoothed brightness."""
     cv2 = opencv()
     smooth = cv2.GaussianBlur(grey, (7, 7), SMOOTHING, borderType=cv2.BORDER_REFLECT_101)
     found: Grey = cv2.Laplacian(smooth, cv2.CV_32F, ksize=1, borderType=cv2.BORDER_REFLECT_101)
@@ -44,7 +44,7 @@ def detail(grey: Grey) -> Grey:
 @lru_cache(maxsize=8)
 def noise_gain(scale: int) -> float:
     """Return the variance of :func:`detail` of white noise of variance 1 that was halved `scale` times."""
-    # The weights with which the noise at each pixel enters one value of detail: the transposed operations, on a point.
+    # The weights of all pixels in one value of detail: the transposed operations, applied to a point.
     point = np.zeros((11, 11), np.float32)
     point[5, 5] = 1
     halves = np.outer(PYRAMID, PYRAMID)
@@ -62,7 +62,7 @@ def noise_gain(scale: int) -> float:
 
 
 def cell_shape(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the number of cells of a picture along each axis; those at the ends may be partly outside."""
+    """Return the number of cells of a picture along each axis; the last ones may lie partly outside."""
     return -(-shape[0] // CELL), -(-shape[1] // CELL)
 
 
@@ -91,15 +91,16 @@ class FocusMeasure:
         sharp, soft = (np.asarray(atoms, np.float32) for atoms in learner.components_)
         norms = np.linalg.norm(sharp, axis=1, keepdims=True)
         norms[norms == 0] = 1
-        self._side, self._n_scales = round(sharp.shape[1] ** 0.5), n_scales
-        self._lost = (sharp - soft) / norms
+        self._side = round(sharp.shape[1] ** 0.5)
+        self._n_scales = n_scales
+        self._blur_loss = (sharp - soft) / norms
         rule = CodingRule.checked(learner.n_nonzero_coefs, 1.0, "omp", positive_code=learner.positive_code)
         self._coder = PreparedCoder([sharp / norms], rule, np.dtype(np.float32), BAND_PATCHES)
 
     def measure(self, grey: Grey, noise: float, finest_done: Callable[[], None] = lambda: None) -> Grey:
         """Return the focus of each cell of a picture of brightness 0 to 255, given the variance of its noise.
 
-        `finest_done` is called when most of the work is done.
+        `finest_done` is called after the finest scale, which takes most of the time.
         """
         cv2 = opencv()
         rows, columns = cell_shape(grey.shape)
@@ -120,7 +121,7 @@ class FocusMeasure:
         return total
 
     def _measure_scale(self, values: Grey, tolerance: float) -> Grey:
-        """Return the energy per pixel, of the patch around each cell, that blur would take away."""
+        """Return the energy per pixel that blur would remove from the patch around each cell."""
         cv2, side = opencv(), self._side
         rows, columns = cell_shape(values.shape)
         before = (side - CELL) // 2
@@ -137,10 +138,10 @@ class FocusMeasure:
         for first in range(0, rows, band):
             part = patches[first : min(first + band, rows), :columns]
             flat = part.reshape(-1, side * side)
-            heard = np.einsum("ij,ij->i", flat, flat) > limit
-            codes = self._coder.encode([flat[heard] * (1 / np.sqrt(limit))])
-            lost = codes @ self._lost
+            significant = np.einsum("ij,ij->i", flat, flat) > limit
+            codes = self._coder.encode([flat[significant] * (1 / np.sqrt(limit))])
+            lost = codes @ self._blur_loss
             energy = np.zeros(len(flat), np.float32)
-            energy[heard] = np.einsum("ij,ij->i", lost, lost) * np.float32(tolerance)
+            energy[significant] = np.einsum("ij,ij->i", lost, lost) * np.float32(tolerance)
             found[first : first + band] = energy.reshape(-1, columns)
         return found

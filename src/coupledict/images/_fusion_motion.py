@@ -1,13 +1,13 @@
-"""Alignment of a focus stack: the motion from each picture to the next, and from there to the middle picture.
+"""Alignment of a focus stack: the motion from each picture to the next, chained towards the middle picture.
 
-Neighbours in a stack are alike: their focus, scale and exposure differ little. So the motion is estimated between
+Neighbours in a stack are similar: their focus, scale and exposure differ little. So motion is estimated between
 neighbours only, and these steps are chained towards the middle picture. A step maximises the enhanced correlation
 coefficient of the two pictures (Evangelidis and Psarakis, IEEE TPAMI 30(10), 2008; the implementation is OpenCV's),
-from coarse to fine. The finest level is half as large as the pictures or smaller: there less is seen of what defocus
-has changed, and the motion is known to a few hundredths of a pixel all the same.
+from coarse to fine. The finest level is half as large as the pictures or smaller: differences in focus matter less
+there, and the motion is still accurate to a few hundredths of a pixel.
 
-Each step is verified on tiles all over the picture: a true motion makes nearly all of them more alike. Defocus can
-make a motion appear where there is none, but that helps some tiles and harms others. A step that fails is not taken.
+Each step is verified on tiles all over the picture: a true motion increases the correlation of nearly all of them.
+Defocus can mimic a motion, but one that helps some tiles and harms others. A step that fails is not used.
 """
 
 from __future__ import annotations
@@ -25,30 +25,27 @@ from ._opencv import opencv
 
 Grey = npt.NDArray[np.float32]
 Motion: TypeAlias = Literal["shift", "similarity", "affine", "projective"]
-MOTIONS: tuple[Motion, ...] = ("affine", "shift", "similarity", "projective")
 
-FINEST_PIXELS = 1.6e6  # more do not make steps more exact, only slower
+FINEST_PIXELS = 1.6e6  # more pixels make steps slower, not more accurate
 COARSEST_SIDE = 40
-MOST_ROUNDS, SMALLEST_GAIN = 50, 1e-5  # when OpenCV ends: rounds, and growth of the coefficient
-LEAST_OVERLAP = 0.5  # share of a picture that must be seen in its neighbour
-START_PIXELS, CLEARLY = 2.5e5, 0.1  # of the finest level that a start is looked for on; better by this correlation
-LARGEST_CHANGE = 0.2  # of scale and turn (in radians) from one picture to the next
+MOST_ROUNDS, SMALLEST_GAIN = 50, 1e-5  # when OpenCV stops: iterations, and increase of the coefficient
+LEAST_OVERLAP = 0.5  # share of a picture that its neighbour must show
+START_PIXELS, CLEAR_MARGIN = 2.5e5, 0.1  # of the finest level that may give the start; by how much it must be better
+LARGEST_CHANGE = 0.2  # of scale and rotation (in radians) from one picture to the next
 TILES = 5  # along each side of a picture, on which a step is verified
-COARSE_SHADES = 8.0  # Gaussian width, in pixels: slower changes of brightness are left out when tiles are compared
-FAINT = 0.05  # tiles with less detail than this share of the usual one are not asked
-# A step must take away this share of what tiles lack to a correlation of 1, in three of four tiles. Aligned pairs that
-# were made have 0.000 to 0.001, the Lytro pairs -0.08 to 0.11, moved pictures 0.25 and more, 0.05 under strong defocus.
-LEAST_RISE = 0.04
-SMALL, LEAST_SMALL_RISE = (
-    0.004,
-    0.12,
-)  # movements below this share of the longer side must do better: blur can feign them
-UNMOVED = 0.15  # largest movement of a corner, in pixels, that is left as it is: resampling would harm more
+SHADING_SIGMA = 8.0  # pixels; slower changes of brightness are removed before tiles are compared
+FAINT_SHARE = 0.05  # tiles with less than this share of the median detail are not used
+# Share by which a step must reduce 1 - correlation, in three of four tiles. Synthetic aligned pairs have 0.000 to
+# 0.001, the Lytro pairs -0.08 to 0.11, moved pictures 0.25 and more, or 0.05 under strong defocus.
+LEAST_IMPROVEMENT = 0.04
+SMALL_MOVEMENT = 0.004  # share of the longer side below which a movement must improve more: blur can mimic it
+LEAST_SMALL_IMPROVEMENT = 0.12
+LEAST_MOVEMENT = 0.15  # of a corner, in pixels: resampling would do more harm than a smaller one
 UNVERIFIED, UNNEEDED = "no motion makes it more like its neighbour", "it is aligned"
-LEAST_ALIKE = 0.3  # correlation of pictures of one scene
-SLIGHT = 0.002  # of the longer side: a movement below it that fails is not worth a word
+LEAST_CORRELATION = 0.3  # of pictures of one scene
+SLIGHT_MOVEMENT = 0.002  # share of the longer side below which a movement that fails is not reported
 BLOCK = 8  # pixels of the coarse level over which brightness is compared
-DARK = 16.0  # blocks below this brightness, of 255, tell nothing about exposure
+DARKEST_BLOCK = 16.0  # brightness, of 255, below which a block does not show the exposure
 EQUAL_EXPOSURE = 0.005
 LARGEST_GAIN = 2.0
 
@@ -64,22 +61,22 @@ class Step:
     gain : float
         Brightness of the second picture divided by that of the first.
     correlation : tuple of two floats
-        Before and after.
+        Before and after alignment.
     note : str
-        Why the step was not taken, or empty.
-    lost : bool
-        Whether the pictures have so little in common that nothing is known about the motion.
+        Why the motion was not used, or empty.
+    unrelated : bool
+        Whether the pictures have too little in common for their motion to be known.
     """
 
     matrix: Matrix
     gain: float
     correlation: tuple[float, float]
     note: str = ""
-    lost: bool = False
+    unrelated: bool = False
 
 
 def finest_level(shape: tuple[int, ...]) -> int:
-    """Return how often a picture is halved before its motion is estimated."""
+    """Return how many times a picture is halved before its motion is estimated."""
     level = 1 if min(shape[:2]) >= 2 * COARSEST_SIDE else 0
     while shape[0] * shape[1] / 4**level > FINEST_PIXELS:
         level += 1
@@ -99,56 +96,57 @@ def levels(grey: Grey) -> list[Grey]:
 
 
 def find_step(first: list[Grey], second: list[Grey], motion: Motion, factor: float) -> Step:
-    """Return the step between two pictures, given by their levels; `factor` is how much smaller the finest level is."""
+    """Return the step between two pictures, given as levels; `factor` is the factor by which the finest was reduced."""
     matrix, failure = _estimate(first, second, motion)
     before, after = (_correlation(first[0], second[0], found, matrix) for found in (np.eye(3), matrix))
     if not failure:
         longest = factor * max(first[0].shape)
         moved = largest_movement(scaled(matrix, 1 / factor), [factor * side for side in first[0].shape])
-        least = LEAST_RISE if moved > SMALL * longest else LEAST_SMALL_RISE
-        if after <= before or _rise(first[0], second[0], matrix) < least:
-            failure = UNVERIFIED if moved > max(UNMOVED, SLIGHT * longest) else UNNEEDED
+        least = LEAST_IMPROVEMENT if moved > SMALL_MOVEMENT * longest else LEAST_SMALL_IMPROVEMENT
+        if after <= before or _tile_improvement(first[0], second[0], matrix) < least:
+            failure = UNVERIFIED if moved > max(LEAST_MOVEMENT, SLIGHT_MOVEMENT * longest) else UNNEEDED
     if failure:
-        stays, lost = np.eye(3), failure not in (UNVERIFIED, UNNEEDED) or before < LEAST_ALIKE
-        gain = 1.0 if lost else _gain(first, second, stays)
-        return Step(stays, gain, (before, before), failure.removesuffix(UNNEEDED), lost)
+        stays, unrelated = np.eye(3), failure not in (UNVERIFIED, UNNEEDED) or before < LEAST_CORRELATION
+        gain = 1.0 if unrelated else _gain(first, second, stays)
+        return Step(stays, gain, (before, before), failure.removesuffix(UNNEEDED), unrelated)
     return Step(scaled(matrix, 1 / factor), _gain(first, second, matrix), (before, after))
 
 
-class Road:
-    """The steps of a stack, found one after the other.
+class StackAligner:
+    """Aligns the pictures of a stack one after the other.
 
-    A picture that has nothing in common with its neighbours, such as one that was shot by mistake, is a stranger: it is
-    passed by, and the next picture is aligned with the one before it.
+    A picture that has nothing in common with its neighbours, such as one taken by mistake, is an outlier: it is
+    skipped, and the next picture is aligned with the one before it.
     """
 
     def __init__(self, motion: Motion, factor: float) -> None:
         self.steps: list[Step] = []
-        self.strangers: set[int] = set()
-        self._motion, self._factor = motion, factor
+        self.outliers: set[int] = set()
+        self._motion = motion
+        self._factor = factor
         self._last: list[list[Grey]] = []  # levels of the last two pictures
 
-    def go_on(self, levels: list[Grey]) -> None:
-        """Find the step to the next picture."""
+    def add(self, levels: list[Grey]) -> None:
+        """Add the next picture, given as levels, and estimate the step to it."""
         if self._last:
             step = find_step(self._last[-1], levels, self._motion, self._factor)
-            if step.lost and len(self._last) > 1 and self.steps[-1].lost:
+            if step.unrelated and len(self._last) > 1 and self.steps[-1].unrelated:
                 past = find_step(self._last[-2], levels, self._motion, self._factor)
-                if not past.lost:  # the lost step before it is none, so this is the motion from its end
-                    self.strangers.add(len(self.steps))
-                    step, self.steps[-1] = past, replace(self.steps[-1], lost=False, note="")
+                if not past.unrelated:  # the step before it is now the identity, so this one starts where that one does
+                    self.outliers.add(len(self.steps))
+                    step, self.steps[-1] = past, replace(self.steps[-1], unrelated=False, note="")
             self.steps.append(step)
         self._last = [*self._last[-1:], levels]
 
 
 def _estimate(first: list[Grey], second: list[Grey], motion: Motion) -> tuple[Matrix, str]:
-    """Return the motion between the finest levels, and what is wrong with it."""
+    """Return the motion between the finest levels, and why it cannot be used, or an empty string."""
     cv2 = opencv()
     kinds = {"shift": cv2.MOTION_TRANSLATION, "projective": cv2.MOTION_HOMOGRAPHY}
     kind = kinds.get(motion, cv2.MOTION_AFFINE)
     matrix, begin = _start(first, second)
     for number in reversed(range(begin + 1)):
-        # Eight unknowns are too many for the few pixels of coarse levels.
+        # Coarse levels have too few pixels for eight unknowns.
         here = cv2.MOTION_AFFINE if number and kind == cv2.MOTION_HOMOGRAPHY else kind
         rows = 3 if here == cv2.MOTION_HOMOGRAPHY else 2
         end = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, MOST_ROUNDS, SMALLEST_GAIN)
@@ -168,10 +166,10 @@ def _estimate(first: list[Grey], second: list[Grey], motion: Motion) -> tuple[Ma
 
 
 def _start(first: list[Grey], second: list[Grey]) -> tuple[Matrix, int]:
-    """Return where estimation begins: a motion, and the level that it belongs to.
+    """Return the motion that estimation starts from, and its level.
 
-    That is the coarsest level, with a shift by phase correlation if the pictures correlate better with it; or a finer
-    level, if its own phase correlation does better. Fine texture is not seen on the coarsest.
+    The level is the coarsest one, and the motion a shift by phase correlation if that increases the correlation of the
+    pictures; or a finer level, if its own phase correlation is clearly better: the coarsest does not show fine texture.
     """
     last = len(first) - 1
     middle = min(
@@ -182,13 +180,13 @@ def _start(first: list[Grey], second: list[Grey]) -> tuple[Matrix, int]:
     found = [np.eye(3), scaled(coarse, 0.5 ** (last - middle)), _phase_shift(one, other)]
     scores = [_correlation(one, other, matrix, matrix) for matrix in found]
     best = int(np.argmax(scores))
-    if best == 2 and scores[2] > max(scores[:2]) + CLEARLY:
+    if best == 2 and scores[2] > max(scores[:2]) + CLEAR_MARGIN:
         return found[2], middle
     return (coarse if scores[1] > scores[0] else np.eye(3)), last
 
 
 def _phase_shift(first: Grey, second: Grey) -> Matrix:
-    """Return a shift by phase correlation, or none if it is too large."""
+    """Return a shift by phase correlation, or the identity if the shift is too large."""
     cv2 = opencv()
     window = cv2.createHanningWindow(first.shape[::-1], cv2.CV_32F)
     shift, _ = cv2.phaseCorrelate(first - first.mean(), second - second.mean(), window)
@@ -199,7 +197,7 @@ def _phase_shift(first: Grey, second: Grey) -> Matrix:
 
 
 def _nearest_similarity(matrix: Matrix, shape: tuple[int, ...]) -> Matrix:
-    """Return the turn, scale and shift that are nearest to an affine motion over a picture."""
+    """Return the rotation, scale and shift that are nearest to an affine motion over a picture."""
     a, b = (matrix[0, 0] + matrix[1, 1]) / 2, (matrix[1, 0] - matrix[0, 1]) / 2
     middle = np.array([(shape[1] - 1) / 2, (shape[0] - 1) / 2, 1.0])
     near = np.array([[a, -b, 0.0], [b, a, 0.0], [0.0, 0.0, 1.0]])
@@ -208,7 +206,7 @@ def _nearest_similarity(matrix: Matrix, shape: tuple[int, ...]) -> Matrix:
 
 
 def _implausible(matrix: Matrix, shape: tuple[int, ...]) -> str:
-    """Return why a motion cannot be that of neighbours in a stack, or an empty sentence."""
+    """Return why a motion is impossible for neighbours in a stack, or an empty string."""
     height, width = shape
     local = matrix[:2, :2] - np.outer(matrix[:2, 2], matrix[2, :2])
     shift = np.abs(
@@ -222,8 +220,13 @@ def _implausible(matrix: Matrix, shape: tuple[int, ...]) -> str:
     return ""
 
 
+def translation(x: float, y: float) -> Matrix:
+    """Return the matrix that adds (x, y) to positions."""
+    return np.array([[1.0, 0, x], [0, 1, y], [0, 0, 1]])
+
+
 def scaled(matrix: Matrix, factor: float) -> Matrix:
-    """Return a motion between pictures that are `factor` times as small; pixel 0 stays pixel 0, as in a pyramid."""
+    """Return a motion between the same pictures reduced by `factor`; pixel 0 stays pixel 0, as in a pyramid."""
     to = np.diag([1 / factor, 1 / factor, 1.0])
     found: Matrix = to @ matrix @ np.linalg.inv(to)
     found /= found[2, 2]
@@ -231,7 +234,7 @@ def scaled(matrix: Matrix, factor: float) -> Matrix:
 
 
 def warp(image: Any, matrix: Matrix, shape: tuple[int, int], *, kernel: str, border: str = "reflect") -> Any:
-    """Return a picture of `shape` whose pixel p is that of `image` at `matrix` p."""
+    """Return a picture of `shape` whose pixel p is the value of `image` at `matrix` p."""
     cv2 = opencv()
     kernels = {"nearest": cv2.INTER_NEAREST, "linear": cv2.INTER_LINEAR, "lanczos": cv2.INTER_LANCZOS4}
     borders = {"reflect": cv2.BORDER_REFLECT_101, "zero": cv2.BORDER_CONSTANT}
@@ -256,12 +259,12 @@ def _correlation(first: Grey, second: Grey, matrix: Matrix, covering: Matrix) ->
     return float(one @ other) / size if size > 0 else 0.0
 
 
-def _rise(first: Grey, second: Grey, matrix: Matrix) -> float:
-    """Return the share of what tiles lack to a correlation of 1 that a motion mends: the lower quartile over tiles."""
+def _tile_improvement(first: Grey, second: Grey, matrix: Matrix) -> float:
+    """Return the share by which a motion reduces 1 - correlation of tiles: the lower quartile over all tiles."""
     cv2 = opencv()
     shape = (first.shape[0], first.shape[1])
     pictures = [first, second, warp(second, matrix, shape, kernel="linear")]
-    one, before, after = (picture - cv2.GaussianBlur(picture, (0, 0), COARSE_SHADES) for picture in pictures)
+    one, before, after = (picture - cv2.GaussianBlur(picture, (0, 0), SHADING_SIGMA) for picture in pictures)
     seen = warp(np.ones(second.shape, np.float32), matrix, shape, kernel="nearest", border="zero")
     size = (TILES, TILES)
 
@@ -271,18 +274,18 @@ def _rise(first: Grey, second: Grey, matrix: Matrix) -> float:
 
     energies = [mean(values * values) for values in (one, before, after)]
     detail = np.sqrt(energies[0] * energies[1])
-    asked = detail > FAINT * np.median(detail)
-    if not asked.any():
+    used = detail > FAINT_SHARE * np.median(detail)
+    if not used.any():
         return 0.0
     old, new = (
-        mean(one * values)[asked] / np.sqrt(np.maximum(energies[0] * energy, 1e-12))[asked]
+        mean(one * values)[used] / np.sqrt(np.maximum(energies[0] * energy, 1e-12))[used]
         for values, energy in ((before, energies[1]), (after, energies[2]))
     )
     return float(np.percentile((new - old) / (1 - old + 1e-3), 25))
 
 
 def _gain(first: list[Grey], second: list[Grey], matrix: Matrix) -> float:
-    """Return by how much the second picture is brighter: the median over blocks of a coarse level."""
+    """Return the brightness of the second picture relative to the first: the median over blocks of a coarse level."""
     cv2 = opencv()
     number = min(1, len(first) - 1)
     one, other = first[number], second[number]
@@ -292,17 +295,17 @@ def _gain(first: list[Grey], second: list[Grey], matrix: Matrix) -> float:
     seen = warp(np.ones(other.shape, np.float32), matrix, shape, kernel="nearest", border="zero")
     size = (max(1, shape[1] // BLOCK), max(1, shape[0] // BLOCK))
     means = [cv2.resize(values, size, interpolation=cv2.INTER_AREA) for values in (one, moved, seen)]
-    used = (means[2] == 1) & (means[0] > DARK) & (means[1] > DARK)
+    used = (means[2] == 1) & (means[0] > DARKEST_BLOCK) & (means[1] > DARKEST_BLOCK)
     if not used.any():
         return 1.0
     low, gain, high = (float(value) for value in np.percentile(means[1][used] / means[0][used], (25, 50, 75)))
-    if low <= 1 <= high:  # some blocks are brighter, others darker: that is blur, not exposure
+    if low <= 1 <= high:  # some blocks are brighter, others darker: this is blur, not exposure
         return 1.0
     return gain if 1 / LARGEST_GAIN < gain < LARGEST_GAIN else 1.0
 
 
 def move_points(matrix: Matrix, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return where a motion takes points, given as rows (x, y)."""
+    """Return the positions to which a motion moves points, given as rows (x, y)."""
     moved = np.column_stack([points, np.ones(len(points))]) @ matrix.T
     found: npt.NDArray[np.float64] = moved[:, :2] / moved[:, 2:]
     return found
@@ -315,13 +318,13 @@ def corners(shape: Sequence[float]) -> npt.NDArray[np.float64]:
 
 
 def largest_movement(matrix: Matrix, shape: Sequence[float]) -> float:
-    """Return how far a motion takes the corner that it moves most."""
+    """Return the largest distance by which a motion moves a corner."""
     ends = corners(shape)
     return float(np.hypot(*(move_points(matrix, ends) - ends).T).max())
 
 
 def chain(steps: list[Step], reference: int) -> tuple[list[Matrix], list[float]]:
-    """Return, for each picture, the motion that maps positions of the reference into it, and its brightness there."""
+    """Return, for each picture, the motion from the reference to it, and its brightness relative to the reference."""
     n = len(steps) + 1
     matrices, gains = [np.eye(3) for _ in range(n)], [1.0] * n
     for number in range(reference + 1, n):
@@ -338,11 +341,12 @@ def chain(steps: list[Step], reference: int) -> tuple[list[Matrix], list[float]]
 def common_box(matrices: list[Matrix], shape: tuple[int, ...]) -> tuple[int, int, int, int]:
     """Return top, left, bottom and right of a rectangle of the reference that every picture covers.
 
-    Each side is moved inwards until its two ends lie in every picture. If nothing is left, the whole frame is returned.
+    Each side is moved inwards until both its ends lie in every picture. If less than a quarter of a side is left, the
+    whole frame is returned.
     """
     height, width = shape[:2]
     top, left, bottom, right = 0.0, 0.0, height - 1.0, width - 1.0
-    for _ in range(4):  # moving one side changes the ends of the others a little
+    for _ in range(4):  # moving one side slightly moves the ends of the others
         for matrix in matrices:
             ends = move_points(matrix, np.array([[left, top], [right, top], [left, bottom], [right, bottom]]))
             x, y = ends.T

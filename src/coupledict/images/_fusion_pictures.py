@@ -1,4 +1,4 @@
-"""Input of fusion: checked images, pairs of focused and blurred ones, and samples drawn from these."""
+"""Input of fusion: checked images, pairs of focused and blurred images, and samples drawn from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._fusion_focus import detail
 from ._grey import Grey, luma
 from ._patches import extract_patches
 
-LARGEST_SCALE = 1e30  # fits float32, times 255
+LARGEST_SCALE = 1e30  # 255 times it fits into float32
 LEAST_DETAIL = 1.0  # energy per pixel, in squared grey values of 255, of a patch to learn from
 VIEWS = ("focused", "blurred")
 
@@ -24,8 +24,8 @@ def draw_views(
 ) -> tuple[Grey, Grey]:
     """Draw pairs of patches of the detail of focused and blurred images, as rows.
 
-    Patches without detail teach nothing and are left out. The others are scaled so that strong ones count more than
-    faint ones, but less than their energy would have it.
+    Patches without detail are left out. The others are scaled so that strong ones count more than faint ones, but less
+    than in proportion to their energy.
     """
     counts = np.array([(one.shape[0] - side + 1) * (one.shape[1] - side + 1) for one, _ in pairs])
     shares = np.maximum(1, np.minimum(counts, counts * min(1.0, max_samples / counts.sum()))).astype(int)
@@ -45,11 +45,11 @@ def draw_views(
 
 
 def as_image(value: Any, label: str) -> Array:
-    """Return an image as an array; raise unless it is one."""
+    """Return an image as an array; raise if it is not an image."""
     image = as_array(value, label)
     if image.ndim not in (2, 3) or image.size == 0:
         raise ValueError(
-            f"Expected {label} to have the shape (height, width) or (height, width, n_channels) and pixels,"
+            f"Expected {label} to have the shape (height, width) or (height, width, n_channels) and at least one pixel,"
             f" got {image.shape}."
         )
     if image.dtype.kind not in "fiu" or image.dtype.itemsize > 8:

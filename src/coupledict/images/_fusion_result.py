@@ -1,4 +1,4 @@
-"""What a fusion returns: the picture, where each pixel is from, and what was done to each source."""
+"""The result of a fusion: the picture, the source of each pixel, and what was done to each source."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class FusedSource:
     Attributes
     ----------
     share : float
-        Share of the pixels of the result that are mostly from this source.
+        Share of the pixels of the result that come mostly from this source.
     aligned : bool
-        Whether the source was resampled, so that it fits the reference.
+        Whether the source was resampled to fit the reference.
     shift : float
         Largest movement of a corner, in pixels; 0 if the source was not resampled.
     matrix : array of shape (3, 3)
         Maps positions (x, y, 1) in the reference to positions in the source.
     gain : float
-        Factor that its brightness was multiplied by.
+        Factor by which its brightness was multiplied.
     correlation : tuple of two floats
         Correlation with its neighbour before and after alignment; both are 1 for the reference.
     note : str
-        A sentence about what went wrong, or empty.
+        A sentence that says what went wrong, or empty.
     """
 
     share: float
@@ -51,13 +51,13 @@ class Fusion:
     Attributes
     ----------
     image : array of the number type of the sources
-        The fused picture: what all sources cover of the reference, or all of the reference with ``keep_size=True``.
+        The fused picture: the part of the reference that all sources cover, or all of it with ``keep_size=True``.
     decision : array of int of shape (height, width)
-        The number of the source that each pixel is mostly from, counted from 0.
+        The number of the source that each pixel comes mostly from, counted from 0.
     depth : array of float32 of shape (height, width)
         The decision as a smooth surface, from 0 to the number of the last source.
     reference : int
-        The source that the others were aligned with.
+        The number of the source that the others were aligned with.
     box : tuple of int
         Top, left, bottom and right of `image` in the reference.
     sources : list of FusedSource
@@ -70,3 +70,14 @@ class Fusion:
     reference: int
     box: tuple[int, int, int, int]
     sources: list[FusedSource]
+
+
+def make_labels(shape: tuple[int, ...], n_sources: int) -> Labels:
+    """Return an array of zeros that can hold the number of every source."""
+    return np.zeros(shape, np.uint8) if n_sources <= 256 else np.zeros(shape, np.uint16)
+
+
+def source_shares(labels: Labels, n_sources: int) -> list[float]:
+    """Return the share of the pixels that have the label of each source."""
+    shares: list[float] = (np.bincount(labels.ravel(), minlength=n_sources) / labels.size).tolist()
+    return shares

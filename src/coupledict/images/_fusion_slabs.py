@@ -1,7 +1,8 @@
-"""Very long stacks, in slabs: neighbouring pictures become one picture, and these are fused like any other stack.
+"""Very long stacks are fused in slabs: each slab of neighbouring pictures becomes one picture, and these are fused.
 
-A slab is aligned with its own middle picture, which keeps its whole frame, so slabs have the size of the sources. Slabs
-lie on disk until they are fused. What is known of a slab's pictures is then carried over to the frame of the result.
+The pictures of a slab are aligned with its middle one, whose whole frame is kept, so fused slabs have the size of the
+sources. They lie on disk until they are fused in turn. What is known about their pictures is then transformed to the
+frame of the result.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ import numpy as np
 
 from ..foundation.arrays import Array
 from . import _fusion_motion as motions
-from ._fusion_result import FusedSource, Fusion, Labels, Matrix
+from ._fusion_result import FusedSource, Fusion, Labels, Matrix, make_labels, source_shares
 
 MOST_AT_ONCE = 100  # pictures that are fused without slabs: more would need much memory
-USUAL = 50  # pictures of a slab if there are more
+USUAL_SIZE = 50  # pictures per slab if there are more
 
 
 def slab_size(n_sources: int, wanted: int | None) -> int | None:
-    """Return the number of pictures of a slab; None if the stack is fused at once."""
+    """Return the number of pictures per slab; None if the stack is fused at once."""
     if wanted is None:
-        return USUAL if n_sources > MOST_AT_ONCE else None
+        return USUAL_SIZE if n_sources > MOST_AT_ONCE else None
     return wanted if n_sources > wanted and len(split(n_sources, wanted)) > 1 else None
 
 
 def split(n_sources: int, size: int) -> list[range]:
-    """Return the numbers of the pictures of each slab; slabs are about equally long, and none has a single picture."""
+    """Return the numbers of the pictures of each slab; slabs are about equally long and have at least two pictures."""
     n_slabs = max(1, min(-(-n_sources // size), n_sources // 2))
     ends = np.linspace(0, n_sources, n_slabs + 1).round().astype(int)
     return [range(first, last) for first, last in pairwise(ends.tolist())]
@@ -43,11 +44,11 @@ def fuse_slabs(
     fuse_slab: Callable[[Sequence[Any], int], Fusion],
     fuse_all: Callable[[Sequence[Array]], Fusion],
 ) -> Fusion:
-    """Fuse slabs, by a function that gets the pictures and the number of those before, and then the results."""
+    """Fuse slabs, then their results; `fuse_slab` gets the pictures of a slab and the number of its first picture."""
     slabs = split(len(images), size)
     fused: list[Fusion] = []
     kinds: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
-    # If the fusion fails, its error has the files open, and Windows removes no open file: the error matters more.
+    # If the fusion fails, its traceback keeps files open, which Windows cannot remove; that must not hide the error.
     with tempfile.TemporaryDirectory(prefix="coupledict-slabs-", ignore_cleanup_errors=True) as folder:
         files = [Path(folder) / f"{number}.npy" for number in range(len(slabs))]
         for numbers, file in zip(slabs, files, strict=True):
@@ -65,23 +66,23 @@ def fuse_slabs(
         whole = fuse_all([np.load(file, mmap_mode="r", allow_pickle=False) for file in files])
     decision, depth = _decisions(whole, fused, slabs)
     sources = [
-        _in_result(source, slab.sources, number, whole.sources[place])
+        _in_frame_of_result(source, slab.sources, number, whole.sources[place])
         for place, slab in enumerate(fused)
         for number, source in enumerate(slab.sources)
     ]
-    shares = np.bincount(decision.ravel(), minlength=len(images)) / decision.size
-    sources = [replace(source, share=float(share)) for source, share in zip(sources, shares, strict=True)]
+    shares = source_shares(decision, len(images))
+    sources = [replace(source, share=share) for source, share in zip(sources, shares, strict=True)]
     reference = slabs[whole.reference][fused[whole.reference].reference]
     return Fusion(whole.image, decision, depth, reference, whole.box, sources)
 
 
 def _decisions(whole: Fusion, slabs: list[Fusion], numbers: list[range]) -> tuple[Labels, Any]:
-    """Return the picture that each pixel is from: that of the slab that it is from."""
+    """Return the number of the picture that each pixel comes from, and the depth, from the decisions of the slabs."""
     n_sources = numbers[-1].stop
     shape = whole.decision.shape
-    decision: Labels = np.zeros(shape, np.uint8) if n_sources <= 256 else np.zeros(shape, np.uint16)
+    decision = make_labels(shape, n_sources)
     top, left = whole.box[:2]
-    origin = np.array([[1.0, 0, left], [0, 1, top], [0, 0, 1]])
+    origin = motions.translation(left, top)
     for place, (slab, own) in enumerate(zip(slabs, numbers, strict=True)):
         move: Matrix = whole.sources[place].matrix @ origin
         moved = motions.warp(slab.decision, move, (shape[0], shape[1]), kernel="nearest")
@@ -92,8 +93,8 @@ def _decisions(whole: Fusion, slabs: list[Fusion], numbers: list[range]) -> tupl
     return decision, depth
 
 
-def _in_result(source: FusedSource, others: list[FusedSource], number: int, slab: FusedSource) -> FusedSource:
-    """Return what was done to a picture of a slab, as seen from the result."""
+def _in_frame_of_result(source: FusedSource, others: list[FusedSource], number: int, slab: FusedSource) -> FusedSource:
+    """Return what was done to a picture of a slab, in the frame of the result."""
     aligned = source.aligned or slab.aligned
     matrix = source.matrix @ slab.matrix
     matrix = matrix / matrix[2, 2]

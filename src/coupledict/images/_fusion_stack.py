@@ -24,12 +24,12 @@ class Stack:
     images : list of arrays or paths
         Arrays are checked at once, files when they are read.
     side : int
-        Of a patch: pictures are at least as large.
+        Side of a patch; pictures must be at least as large.
 
     Attributes
     ----------
     shape, dtype
-        Of all sources; known after the first has been read.
+        Shape and number type of all sources; known once the first one has been read.
     """
 
     def __init__(self, images: Any, side: int) -> None:
@@ -69,20 +69,20 @@ class Stack:
 
     @property
     def scale(self) -> float:
-        """Factor that takes the values of sources to 0 to 255."""
+        """Factor that maps the values of sources to 0 to 255."""
         if self._scale is None:
             self._scale = 255 / float(np.iinfo(self.dtype).max)  # files hold 8 or 16 bits
         return self._scale
 
     def read(self, number: int) -> Array:
-        """Return a source; raise unless it is of the shape and number type of those before."""
+        """Return a source; raise unless it has the shape and number type of the others."""
         source = self._sources[number]
         pixels: Array = source if isinstance(source, np.ndarray) else read_image(source).pixels
         self._check(number, pixels)
         return pixels
 
     def name(self, number: int) -> str:
-        """Return how messages call a source."""
+        """Return the name of a source in messages."""
         source = self._sources[number]
         return f"images[{number}]" if isinstance(source, np.ndarray) else f"'{os.fspath(source)}'"
 

@@ -1,83 +1,83 @@
-"""Inpainting as an estimator: missing pixels restored by dictionaries learned from the picture itself."""
+"""Inpainting as an estimator: dictionaries learned from a picture restore its missing pixels."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from ..coding.coder import Coder
-from ..coding.making import make_coder
+from ..coding.coders import make_coder
 from ..coding.passes import encode
 from ..coding.recipe import Recipe
 from ..coding.rule import CodingRule
 from ..coding.samples import Samples
-from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import fit_many
+from ..estimators.ensemble import fit_many, plain_learner
 from ..estimators.running import RunMixin
 from ..foundation.arrays import Array
-from ..foundation.checks import check_counts, check_non_negative, make_generator
+from ..foundation.checks import make_generator
+from ..foundation.parameters import COUNT, Choice, Constraints, Integer, Real, Tuple
 from ..foundation.progress import Meter
-from ..parallel.jobs import count_jobs
+from ..parallel.jobs import Threads, count_jobs
 from ._inpainting_pictures import check_damaged
 from ._inpainting_smooth import Mask, fill_smoothly
 from ._patches import Assembly, extract_patches, patch_bands, patch_grid
 
 STRIDE = 2
-#: First pixels of the grid of patches, one after the other in the rounds: with them a stride of 2 is as good as 1.
+#: First pixels of the grid of patches in successive rounds; with them, a stride of 2 is as good as 1.
 OFFSETS = ((0, 0), (1, 1), (0, 1), (1, 0))
-#: Weight of a pixel of the last estimate beside a known pixel. 0.07 to 0.15 do equally well; at 0 the codes of patches
-#: with few known pixels are mostly noise, at 1 the estimate changes too slowly.
+#: Weight of an estimated pixel relative to a known one. 0.07 to 0.15 work equally well; with 0, the codes of patches
+#: with few known pixels are mostly noise; with 1, the estimate changes too slowly.
 ESTIMATE_WEIGHT = 0.1
 HIDDEN_SHARE = 0.1  # of the known pixels, to measure the error of the smooth estimate
-LEAST_TOLERANCE = 0.002  # of the first round: half a level of 8 bits; for pictures that a smooth surface explains
+LEAST_TOLERANCE = 0.002  # of the first round: half a level of 8 bits, for pictures that are smooth surfaces
 
 
 class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     """Restore missing pixels of a picture by dictionaries learned from the picture itself.
 
-    A smooth surface through the known pixels is the first estimate. Then, in each of several rounds, a dictionary is
-    learned from patches of the estimate, every patch with missing pixels is coded over it, and the decoded patches,
-    averaged where they overlap, are the next estimate of the missing pixels. A patch is coded by two views, its known
-    pixels and, with a small weight, the estimate of its missing ones; one code explains both, and all channels of a
-    colour picture. Codes get more exact from round to round.
+    The first estimate is a smooth surface through the known pixels. Each of several rounds learns a dictionary from
+    patches of the estimate and codes every patch with missing pixels over it; the decoded patches, averaged where they
+    overlap, are the next estimate of the missing pixels. A patch has two views, its known pixels and, with a small
+    weight, the estimate of its missing ones; one code represents both, and all channels of a colour picture. Codes
+    become more accurate from round to round.
 
-    It restores what repeats or continues: pixels lost at random, scratches, text. Holes much larger than a patch are
-    filled smoothly from outside in; what was in them cannot be known.
+    This restores what repeats or continues: pixels lost at random, or covered by scratches or text. Holes much larger
+    than a patch are filled smoothly from the outside in; what they contained cannot be recovered.
 
     Parameters
     ----------
     n_components : int, default=256
-        Atoms of the dictionary; at most as many as there are patches to learn from.
+        Number of atoms; reduced if there are fewer patches to learn from.
     n_nonzero_coefs : int, default=16
-        At most this many atoms in the code of a patch.
+        Largest number of atoms in the code of a patch.
     patch_size : int, default=8
         Side of the square patches.
     n_rounds : int, default=8
-        Rounds of learning and coding. 0 returns the smooth estimate.
+        Number of rounds of learning and coding. With 0, the result is the smooth estimate.
     tolerance : "auto" or (float, float), default="auto"
         Error to which patches are coded in the first and the last round: root mean square, as a share of the range of
-        the known pixels; in between it falls geometrically. ``"auto"`` hides a tenth of the known pixels to measure the
-        error of the smooth estimate, e. With a share q of all pixels known, the first tolerance is e, or 2 q e if less
+        the known pixels; it falls geometrically in between. ``"auto"`` hides a tenth of the known pixels to measure the
+        error e of the smooth estimate. If a share q of all pixels is known, the first tolerance is e, or 2 q e if less
         than half is known, and the last is a quarter of that. Use larger values for noisy pictures.
     max_samples : int, default=20_000
-        Most patches that each round learns from.
+        Largest number of patches that each round learns from.
     max_iter : int, default=8
         Iterations of dictionary learning in each round.
     max_bytes : int, default=64 MiB
-        Memory for the patches that are processed at a time. Changes speed and memory only.
+        Memory for the patches that are processed at a time. Affects speed and memory only.
     n_jobs : int, optional
-        Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
+        Number of threads; None means 1 unless a joblib context says otherwise, -1 means all cores. Affects speed only.
     random_state : int, RandomState, Generator or None
-        Source of the patches that are drawn and of the learner's start.
+        Randomness of the patches that are drawn and of the start of the learner.
     verbose : int, default=0
         1 shows progress.
     callback : callable, optional
-        Called with a :class:`coupledict.Progress` as patches are finished. A true return value stops the work by
-        :class:`coupledict.StoppedByCallback`.
+        Called with a :class:`coupledict.Progress` as patches are finished. If it returns a true value, the work ends
+        with :class:`coupledict.StoppedByCallback`.
 
     See Also
     --------
@@ -86,7 +86,7 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Learning from a damaged picture and averaging overlapping patches follow [1]_; the falling tolerance is that of
-    iterative thresholding [2]_. A patch counts the more, the fewer atoms its code has [3]_.
+    iterative thresholding [2]_. Patches with fewer atoms in their codes have larger weights [3]_.
 
     References
     ----------
@@ -113,6 +113,18 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_components": (COUNT,),
+        "n_nonzero_coefs": (COUNT,),
+        "patch_size": (Integer(2),),
+        "n_rounds": (Integer(0),),
+        "tolerance": (Choice("auto"), Tuple(Real(0, closed="neither"), 2, "two numbers")),
+        "max_samples": (COUNT,),
+        "max_iter": (COUNT,),
+        "max_bytes": (COUNT,),
+        **RunMixin._parameter_constraints,
+    }
+
     def __init__(
         self,
         n_components: int = 256,
@@ -129,29 +141,18 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         verbose: int = 0,
         callback: Any = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs, self.patch_size = n_components, n_nonzero_coefs, patch_size
-        self.n_rounds, self.tolerance = n_rounds, tolerance
-        self.max_samples, self.max_iter, self.max_bytes = max_samples, max_iter, max_bytes
-
-    def _check_parameters(self) -> None:
-        counts = ("n_components", "n_nonzero_coefs", "patch_size", "max_samples", "max_iter", "max_bytes")
-        check_counts(self, *counts)
-        if self.n_rounds != 0 or isinstance(self.n_rounds, bool):
-            check_counts(self, "n_rounds")
-        if self.patch_size < 2:
-            raise ValueError(f"Expected patch_size to be at least 2, got {self.patch_size}.")
-        self._check_run()
-        if isinstance(self.tolerance, str) and self.tolerance == "auto":
-            return
-        if not isinstance(self.tolerance, tuple | list) or len(self.tolerance) != 2:
-            raise TypeError(
-                "Expected tolerance to be 'auto' or two numbers, for the first and the last round, got"
-                f" {self.tolerance!r}."
-            )
-        for number, value in enumerate(self.tolerance):
-            if check_non_negative(value, f"tolerance[{number}]") == 0:
-                raise ValueError(f"Expected tolerance[{number}] to be above 0, got {value}.")
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.patch_size = patch_size
+        self.n_rounds = n_rounds
+        self.tolerance = tolerance
+        self.max_samples = max_samples
+        self.max_iter = max_iter
+        self.max_bytes = max_bytes
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def fill(self, image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> Array:
         """Fill in the missing pixels of a picture.
@@ -159,11 +160,11 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         image : array of shape (height, width) or (height, width, n_channels)
-            Of dtype uint8, uint16, float32 or float64, on any scale. NaN is a missing value, and so is a masked entry
-            of a masked array. An alpha channel would be taken for a colour: leave it out. Arrays of PyTorch, JAX and
+            Of dtype uint8, uint16, float32 or float64, on any scale. NaN and the masked entries of a masked array are
+            missing values. Leave out an alpha channel: it would be treated as a colour. Arrays of PyTorch, JAX and
             others are read in place.
         mask : array of shape (height, width) or that of the image, optional
-            True, or a number that is not 0, where pixels are MISSING. What `image` holds there does not matter.
+            True, or a number other than 0, where pixels are MISSING. The values of `image` there do not matter.
 
         Returns
         -------
@@ -188,8 +189,8 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
             estimate[:, :, channel] = fill_smoothly(estimate[:, :, channel], damaged.known[:, :, channel])
         n_patches = sum(self._count_patches(estimate.shape, number) for number in range(self.n_rounds))
         tolerances = np.geomspace(*bounds, max(self.n_rounds, 1))[: self.n_rounds]
-        with self._watched() as told:
-            meter = Meter(told, "filling", n_patches)
+        with self._watched() as callback:
+            meter = Meter(callback, "filling", n_patches)
             atoms = None
             for number, tolerance in enumerate(tolerances):
                 # Rows and columns before the offset keep their estimate in this round.
@@ -205,7 +206,7 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
             return float(self.tolerance[0]), float(self.tolerance[1])
         if self.n_rounds == 0:
             return LEAST_TOLERANCE, LEAST_TOLERANCE
-        # Drawn from the known pixels: a mask of users may be made of the very same random numbers.
+        # Drawn from the known pixels only: the mask of a user may come from the same random numbers.
         places = np.flatnonzero(known.any(axis=2))
         chosen = np.zeros(known.shape[:2], np.bool_)
         chosen.flat[rng.choice(places, math.ceil(HIDDEN_SHARE * places.size), replace=False, shuffle=False)] = True
@@ -222,7 +223,7 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         return first, first / 4
 
     def _offset(self, shape: tuple[int, ...], number: int) -> list[int]:
-        """Return where the grid of patches begins in a round; a picture of the size of a patch has one place."""
+        """Return where the grid of patches begins in a round; a picture of the size of a patch has one position."""
         wanted = OFFSETS[number % len(OFFSETS)]
         return [min(start, room - self.patch_size) for start, room in zip(wanted, shape, strict=False)]
 
@@ -234,21 +235,23 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     def _improve(self, estimate: Array, known: Mask, atoms: Array, tol: float, meter: Meter) -> None:
         """Code all patches with missing pixels, and replace these pixels of the estimate."""
         side, n_channels = self.patch_size, estimate.shape[2]
-        # One coder for all bands: how it codes may depend on the number of patches, of which there are fewer in a band.
+        # One coder for all bands: its method may depend on the number of patches, and bands have fewer.
         n_patches = math.prod(map(len, patch_grid(estimate.shape, side, stride=STRIDE)))
         rule = CodingRule.checked(self.n_nonzero_coefs, tol, "omp")
         weights = np.array([1, ESTIMATE_WEIGHT])
-        coder = make_coder(Recipe([atoms, atoms], weights, atoms.dtype, rule, n_patches, missing=True), 1)
+        coder = make_coder(Recipe([atoms, atoms], weights, atoms.dtype, rule, n_patches, missing=True), Threads())
         assembly = Assembly(estimate.shape, (side, side, n_channels), stride=(STRIDE, STRIDE), dtype=np.float32)
-        # Patches are held as they are, as two views, and decoded.
+        # Patches are held four times: as they are, as two views, and decoded.
         for band in patch_bands(estimate.shape, side, stride=STRIDE, max_bytes=max(1, self.max_bytes // 4)):
             patches = extract_patches(estimate[band], side, stride=STRIDE)
             is_known = extract_patches(known[band], side, stride=STRIDE).reshape(len(patches), -1)
-            trust = np.zeros(len(patches), np.float32)
+            patch_weights = np.zeros(len(patches), np.float32)
             damaged = np.flatnonzero(~is_known.all(axis=1))
             if damaged.size:
-                patches[damaged], trust[damaged] = self._restore(patches[damaged], is_known[damaged], atoms, coder)
-            assembly.add(patches, band, weights=trust[:, None, None, None])
+                patches[damaged], patch_weights[damaged] = self._restore(
+                    patches[damaged], is_known[damaged], atoms, coder
+                )
+            assembly.add(patches, band, weights=patch_weights[:, None, None, None])
             meter.advance(len(patches))
         better = np.clip(assembly.image(0), 0, 1)
         estimate[~known] = better[~known]
@@ -256,18 +259,18 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     def _restore(self, patches: Array, known: Mask, atoms: Array, coder: Coder) -> tuple[Array, Array]:
         """Code patches by known pixels and, less, by the estimate of the others; return them decoded, and weights.
 
-        Patches with simple codes are the more reliable ones. Those that do not reach the tolerance do no harm.
+        Patches with simple codes are more reliable. Those that do not reach the tolerance do no harm.
         """
         rows, means = centred(patches)
         views = [np.where(known, rows, np.float32(np.nan)), np.where(known, np.float32(np.nan), rows)]
-        coded = encode(coder, Samples(views, rows.dtype, missing=True), count_jobs(self.n_jobs))
+        coded = encode(coder, Samples(views, rows.dtype, missing=True), Threads(count_jobs(self.n_jobs)))
         codes = coded.as_csr(coder.n_atoms)[0]
         decoded: Array = (codes @ atoms).reshape(patches.shape)
         decoded += means
         return decoded, (1 / (1 + np.diff(codes.indptr))).astype(np.float32)
 
     def _draw(self, estimate: Array, known: Mask, rng: np.random.Generator) -> Array:
-        """Draw patches to learn from: complete ones if most are, else those that know half of the average at least."""
+        """Draw patches to learn from: complete ones if most are, else those with half the mean known pixels."""
         side = self.patch_size
         counts = _window_sums(known.sum(axis=2), side)
         whole = side * side * known.shape[2]
@@ -279,8 +282,8 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
         return centred(np.moveaxis(windows[rows, columns], 1, -1))[0]
 
     def _learn(self, rows: Array, tol: float, before: Array | None, rng: np.random.Generator) -> Array:
-        """Return atoms learned from patches of the estimate, starting from those of the round before."""
-        learner = CoupledDictionaryLearning(
+        """Return atoms learned from patches of the estimate, starting from those of the previous round."""
+        learner = plain_learner(
             min(self.n_components, len(rows)) if before is None else len(before),
             n_nonzero_coefs=self.n_nonzero_coefs,
             tol=tol,
@@ -295,7 +298,7 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def centred(patches: Array) -> tuple[Array, Array]:
-    """Return patches as rows, centred to mean 0 in each channel, and these means."""
+    """Return patches as rows, centred to mean 0 in each channel, and their means."""
     means = patches.mean(axis=(1, 2), keepdims=True)
     return (patches - means).reshape(len(patches), -1), means
 

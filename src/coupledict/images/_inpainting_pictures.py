@@ -1,4 +1,4 @@
-"""Input of inpainting: a checked picture, and which of its values are known."""
+"""Input of inpainting: a checked picture, and the mask of its known values."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 from ..foundation.arrays import Array
 from ..foundation.tensors import as_array, as_numpy
+from ._grey import check_dtype
 from ._inpainting_smooth import Mask
-
-DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
 
 
 @dataclass(frozen=True)
-class Damaged:
+class DamagedPicture:
     """A picture with missing pixels.
 
     Attributes
     ----------
-    image : array as it was given
+    image : array
+        The picture as it was given.
     known : array of bool of shape (height, width, n_channels)
     low, span : float
-        The smallest known value, and how far the largest is from it.
+        The smallest known value, and its difference from the largest.
     """
 
     image: Array
@@ -38,12 +38,12 @@ class Damaged:
         for channel in range(self.known.shape[2]):
             known = self.known[:, :, channel]
             values = given[:, :, channel][known].astype(np.float64)
-            # Each is divided before they are subtracted: the span of very large values overflows.
+            # Divide before subtracting: differences of very large values could overflow.
             scaled[:, :, channel][known] = values / self.span - self.low / self.span
         return scaled
 
     def restored(self, estimate: Array) -> Array:
-        """Return a copy of the picture whose missing values are those of a scaled estimate."""
+        """Return a copy of the picture with its missing values taken from a scaled estimate."""
         whole: Array = np.array(self.image)
         values = self.low + self.span * estimate[~self.known].astype(np.float64)
         if whole.dtype.kind == "u":
@@ -52,20 +52,16 @@ class Damaged:
         return whole
 
 
-def check_damaged(image: Any, mask: Any, side: int) -> Damaged:
-    """Return a picture and which of its values are known, by a mask, a masked array, and NaN."""
+def check_damaged(image: Any, mask: Any, side: int) -> DamagedPicture:
+    """Return a checked picture; a mask, a masked array and NaN say which of its values are missing."""
     image = as_numpy(image, "image")
     array = np.ascontiguousarray(np.ma.getdata(image))
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise ValueError(
-            "Expected image to have the shape (height, width) or (height, width, n_channels) and pixels, got"
-            f" {array.shape}."
+            "Expected image to have the shape (height, width) or (height, width, n_channels) and at least one pixel,"
+            f" got {array.shape}."
         )
-    if array.dtype not in DTYPES:
-        raise TypeError(
-            f"Expected image to be of dtype uint8, uint16, float32 or float64, got {array.dtype}. Convert it with"
-            " astype."
-        )
+    check_dtype(array, "image")
     if min(array.shape[:2]) < side:
         raise ValueError(
             f"Expected image to be at least as large as a patch, {side} x {side} pixels, got {array.shape[0]} x"
@@ -88,25 +84,23 @@ def check_damaged(image: Any, mask: Any, side: int) -> Damaged:
         raise ValueError("Expected image to be finite where it is known, got infinity. Mark such pixels in the mask.")
     span = high - low
     if not np.isfinite(span):
-        raise ValueError(f"Expected the values of image to span a number, got {low:g} to {high:g}. Scale it down.")
-    return Damaged(array, known, low, span)
+        raise ValueError(f"Expected the range of image to be finite, got {low:g} to {high:g}. Scale it down.")
+    return DamagedPicture(array, known, low, span)
 
 
 def _check_mask(mask: Any, shape: tuple[int, ...]) -> Mask:
-    """Return which values a mask says are missing, of the shape of the picture with channels."""
+    """Return the missing values according to a mask, in the shape of the picture with channels."""
     if mask is None:
         return np.zeros(shape, np.bool_)
     if np.ma.isMaskedArray(mask):
-        raise TypeError("Expected mask to be a plain array, got a masked one. Say which pixels are missing by True.")
+        raise TypeError("Expected mask to be a plain array, got a masked one. Mark missing pixels with True.")
     array = as_array(mask, "mask")
     if array.dtype.kind not in "biuf":
         raise TypeError(
-            f"Expected mask to hold booleans or numbers, not 0 where pixels are missing, got {array.dtype}."
+            f"Expected mask to hold booleans, or numbers other than 0 for missing pixels, got {array.dtype}."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(
-            "Expected mask to be finite, got NaN. Use True, or a number that is not 0, for missing pixels."
-        )
+        raise ValueError("Expected mask to be finite, got NaN. Use True, or a number other than 0, for missing pixels.")
     if array.shape == shape[:2]:
         array = array[:, :, None]
     elif array.shape != shape:

@@ -1,4 +1,4 @@
-"""Input of the metrics: pictures of one size, checked, as grey levels in float64."""
+"""Input of the metrics: checked pictures of one size, as grey levels in float64."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..foundation.tensors import as_array
 
 Image: TypeAlias = npt.NDArray[np.float64]
 
-LUMA = np.array([19595, 38470, 7471]) / 65536  # 0.299, 0.587, 0.114 rounded to 16 bits, as in Pillow
+WEIGHTS = np.array([19595, 38470, 7471]) / 65536  # of luma, rounded to 16 bits as in Pillow
 N_LEVELS = 256
 
 
 def check_fusion(first: object, second: object, fused: object, *, smallest: int) -> tuple[Image, Image, Image]:
-    """Return the lumas of two sources and a fused picture of one size, at least `smallest` pixels wide and high."""
+    """Return the grey levels of two sources and a fused picture of one size, at least `smallest` pixels a side."""
     a, b, f = same_size({"first": first, "second": second, "fused": fused})
     if min(a.shape) < smallest:
         raise ValueError(
@@ -29,20 +29,20 @@ def check_fusion(first: object, second: object, fused: object, *, smallest: int)
 
 
 def same_size(pictures: dict[str, object]) -> list[Image]:
-    """Return the lumas of pictures that must have the same height and width."""
-    lumas = {name: luma(picture, name) for name, picture in pictures.items()}
-    if len({grey.shape for grey in lumas.values()}) > 1:
-        sizes = ", ".join(f"{name} {_size(grey)}" for name, grey in lumas.items())
+    """Return the grey levels of pictures that must have the same height and width."""
+    greys = {name: as_grey(picture, name) for name, picture in pictures.items()}
+    if len({grey.shape for grey in greys.values()}) > 1:
+        sizes = ", ".join(f"{name} {_size(grey)}" for name, grey in greys.items())
         raise ValueError(f"Expected pictures of one height and width, got {sizes}. Crop or resize them first.")
-    return list(lumas.values())
+    return list(greys.values())
 
 
 def _size(image: Image) -> str:
     return " x ".join(str(length) for length in image.shape)
 
 
-def luma(picture: object, name: str) -> Image:
-    """Return a grey or colour picture as grey; the grey of integers is rounded to integers."""
+def as_grey(picture: object, name: str) -> Image:
+    """Return a grey or colour picture as grey; that of integers is rounded to integers."""
     given = as_array(picture, name)
     if given.dtype.kind not in "fiub" or given.dtype.itemsize > 8:
         raise TypeError(
@@ -55,7 +55,7 @@ def luma(picture: object, name: str) -> Image:
             f" got shape {given.shape}."
         )
     if given.size == 0:
-        raise ValueError(f"Expected {name} to have pixels, got shape {given.shape}.")
+        raise ValueError(f"Expected {name} to have at least one pixel, got shape {given.shape}.")
     channels = given[..., :3] if given.ndim == 3 else given
     floating = given.dtype.kind == "f"
     if floating and not np.all(np.isfinite(channels)):
@@ -63,12 +63,12 @@ def luma(picture: object, name: str) -> Image:
     values: Image = channels.astype(np.float64, order="C")
     if given.ndim == 2:
         return values
-    grey: Image = values @ LUMA
+    grey: Image = values @ WEIGHTS
     return grey if floating else np.floor(grey + 0.5)
 
 
 def check_scale(image: Image, name: str, data_range: object) -> float:
-    """Return the value of white, and refuse pictures that leave the scale by about half a grey level or more."""
+    """Return the value of white; raise for pictures that exceed the scale by about half a grey level or more."""
     if isinstance(data_range, bool | np.bool_) or not isinstance(data_range, numbers.Real):
         raise TypeError(f"Expected data_range to be a number, got {data_range!r}.")
     white = float(data_range)

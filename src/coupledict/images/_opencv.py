@@ -1,4 +1,4 @@
-"""OpenCV, which aligns, resamples and blends the pictures of a focus stack; it comes with the extra ``images``."""
+"""OpenCV, which aligns, resamples and blends the pictures of a focus stack; the extra ``images`` installs it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..foundation.packages import need_package
+
 _lock = threading.Lock()
-_holds: list[int] = []  # for each call under way, the number of threads that OpenCV had before the first
+_holds: list[int] = []  # for each active call, the number of threads that OpenCV had before the first one
 
 
 def opencv() -> Any:
     """Return the module cv2, or raise with the command that installs it."""
-    try:
-        import cv2
-    except ImportError as error:
-        raise ImportError(
-            "Expected OpenCV to be installed, for the fusion of focus stacks."
-            ' Install it with: pip install "coupledict[images]"'
-        ) from error
-    return cv2
+    return need_package("cv2", "OpenCV", "the fusion of focus stacks", "images")
 
 
 @contextmanager
 def one_opencv_thread() -> Iterator[None]:
-    """Hold OpenCV to one thread: the threads of this library are those of :mod:`coupledict.parallel`.
+    """Limit OpenCV to one thread: this library starts its own threads, in :mod:`coupledict.parallel`.
 
-    Several calls may be under way at once; the last to end restores the former number.
+    Calls may overlap; the last one to end restores the previous number.
     """
     cv2 = opencv()
     with _lock:

@@ -1,9 +1,8 @@
-"""Extract patches from images and assemble them again: strided windows, and means where patches overlap.
+"""Extraction of patches from images, and their assembly: strided windows, and means where patches overlap.
 
-Patches lie on a grid: every `stride` pixels along each axis, and one more patch at the far edge where the stride does
+Patches lie on a grid: every `stride` pixels along each axis, with one more patch at the far edge if the last one does
 not end there, so that every pixel is covered. A band is a slice of the first axis that holds whole rows of that grid;
-the patches of all bands, one band after the other, are the patches of the image. So a large image can be processed in
-bounded memory.
+the patches of all bands in turn are the patches of the image. So a large image can be processed in bounded memory.
 """
 
 from __future__ import annotations
@@ -119,10 +118,10 @@ def extract_patches(
     random_state: Any = None,
     return_positions: bool = False,
 ) -> Array | tuple[Array, Array]:
-    """Cut patches out of an image.
+    """Extract patches from an image.
 
-    Patches begin every `stride` pixels along each axis; where the last of them would leave pixels uncovered, one more
-    is aligned to the far edge. They come in the order of their positions, the last axis changing fastest.
+    Patches begin every `stride` pixels along each axis; if that leaves pixels uncovered, one more patch is aligned to
+    the far edge. Patches are in the order of their positions, the last axis changing fastest.
 
     Parameters
     ----------
@@ -131,17 +130,17 @@ def extract_patches(
         read in place.
     patch_size : int or tuple of int
         Side of square patches, or the size of a patch along each axis except that of the channels. An image with one
-        axis more has channels, and every patch holds all of them.
+        more axis has channels, and every patch holds all of them.
     stride : int or tuple of int, default=1
-        Distance between neighbouring patches, for all axes or for each.
+        Distance between neighbouring patches, for all axes or for each one.
     mask : array of bool, of the shape of the image without channels, optional
-        Take only patches that lie wholly where it is true.
+        Take only patches that lie entirely where it is true.
     max_patches : int, optional
         If there are more patches, draw this many of them at random, without replacement; they keep their order.
     random_state : int, RandomState, Generator or None
-        Source of randomness for the draw. The same seed draws the same positions, whatever the image holds.
+        Randomness of the draw. The same seed draws the same positions, whatever the values of the image.
     return_positions : bool, default=False
-        Return the position of the first pixel of each patch as well.
+        Also return the position of the first pixel of each patch.
 
     Returns
     -------
@@ -200,11 +199,11 @@ def _choose(
 
 
 def _covered(mask: npt.ArrayLike, room: Shape, patch: Shape) -> npt.NDArray[np.bool_]:
-    """Tell for every position whether a patch there lies wholly inside the mask."""
+    """Return, for every position, whether a patch there lies entirely inside the mask."""
     covered: Array = as_array(mask, "mask")
     if covered.dtype != np.bool_ or covered.shape != room:
         raise ValueError(
-            f"Expected mask to be of bool and of shape {room}, as the image is without channels, got"
+            f"Expected mask to be of bool and of shape {room}, that of the image without channels, got"
             f" {covered.dtype} and {covered.shape}."
         )
     for axis, size in enumerate(patch):
@@ -221,19 +220,19 @@ def patch_bands(
     max_bytes: int = 1 << 26,
     itemsize: int = 4,
 ) -> Iterator[slice]:
-    """Cut an image into bands whose patches fit into memory.
+    """Split an image into bands whose patches fit into memory.
 
     A band is a slice of the first axis. The patches of ``image[band]``, band after band, are the patches of the image
-    in their order; neighbouring bands overlap where their patches do.
+    in order; neighbouring bands overlap where their patches do.
 
     Parameters
     ----------
     image_shape, patch_size, stride
         As for :func:`extract_patches`; the shape of the image may include channels.
     max_bytes : int, default=64 MiB
-        Most bytes of the patches of a band. A band has at least one row of patches, however large that is.
+        Largest size of the patches of a band, in bytes. A band has at least one row of patches, however large.
     itemsize : int, default=4
-        Bytes of one value of a patch.
+        Bytes per value of a patch.
 
     Yields
     ------
@@ -280,15 +279,15 @@ def assemble_patches(
     image_shape : tuple of int
         Shape of the image, with channels if patches have them.
     stride : int or tuple of int, default=1
-        The stride they were extracted with.
+        The stride with which they were extracted.
     positions : array of int of shape (n_patches, n_axes), optional
         First pixel of each patch, as :func:`extract_patches` returns it. Patches may then lie anywhere in the image,
         and `stride` is not used.
     weights : array that broadcasts to the patches, optional
-        Weight of each value of each patch: finite, not negative. An array of the size of a patch holds for all patches
-        (``window[..., None]`` for patches with channels), ``w[:, None, None]`` weighs whole patches.
+        Weight of each value of each patch: finite, not negative. An array of the size of a patch applies to all patches
+        (``window[..., None]`` for patches with channels); ``w[:, None, None]`` weights whole patches.
     fill : float, optional
-        Value of pixels that no patch covers, or only with weight 0. It is an error to have such pixels and no `fill`.
+        Value of pixels that no patch covers with a positive weight. Without it, such pixels are an error.
 
     Returns
     -------
@@ -333,7 +332,8 @@ class Assembly:
     def __init__(self, image_shape: Shape, patch_size: Shape, *, stride: Stride = 1, dtype: npt.DTypeLike) -> None:
         if any(size > room for size, room in zip(patch_size, image_shape, strict=True)):
             raise ValueError(f"Expected patches no larger than the image {image_shape}, got shape {patch_size}.")
-        self.image_shape, self.patch_size = image_shape, patch_size
+        self.image_shape = image_shape
+        self.patch_size = patch_size
         n_axes = len(image_shape)
         channels = isinstance(stride, Sequence) and len(stride) == n_axes - 1 and patch_size[-1] == image_shape[-1]
         self._stride = (*check_stride(stride, n_axes - channels), *(1,) * channels)
@@ -372,8 +372,8 @@ class Assembly:
         values = patches.reshape(*sizes, *self.patch_size)
         factors = None if factors is None else factors.reshape(values.shape)
         n_rows = max(1, SIZES.assembled_bytes * sizes[0] // values.nbytes)
-        # If the pixels of a patch are taken from last to first, the rows of the grid are added to each image pixel from
-        # first to last: the order of the sums is then the same for all blocks and bands.
+        # With the pixels of a patch taken from last to first, the rows of the grid are added to each image pixel from
+        # first to last: the order of summation is then the same for all blocks and bands.
         for start in range(0, sizes[0], n_rows):
             rows = slice(start, start + n_rows)
             places = _places(grid[0][rows], *grid[1:])
@@ -406,7 +406,7 @@ class Assembly:
         if np.any(places < 0) or np.any(places > last):
             raise ValueError(f"Expected positions from 0 to {last.tolist()}, got some outside.")
         factors = self._check(patches, weights)
-        sums, totals = self._sums.reshape(-1), self._weights.reshape(-1)  # np.add.at is quick only with one flat index
+        sums, totals = self._sums.reshape(-1), self._weights.reshape(-1)  # np.add.at is fast only with one flat index
         first = np.ravel_multi_index((*places.T, *([0],) * channels), self.image_shape)
         for pixel in itertools.product(*map(range, self.patch_size)):
             mine: Any = (slice(None), *pixel)
@@ -422,13 +422,13 @@ class Assembly:
         if n_empty and fill is None:
             raise ValueError(
                 f"Expected patches that cover every pixel, got none with a positive weight for {n_empty} of"
-                f" {empty.size}. Give fill, the value of such pixels."
+                f" {empty.size}. Set fill to the value of such pixels."
             )
         return np.divide(self._sums, self._weights, out=np.full_like(self._sums, fill or 0), where=~empty)
 
 
 def _places(*starts: Array) -> tuple[Any, ...]:
-    """Return an index for all combinations of starts: slices where they are evenly spaced, else arrays."""
+    """Return an index for all combinations of starts: slices if they are evenly spaced, else arrays."""
     steps = [int(s[1] - s[0]) if len(s) > 1 else 1 for s in starts]
     if all(s[-1] - s[0] == (len(s) - 1) * step for s, step in zip(starts, steps, strict=True)):
         return tuple(slice(int(s[0]), int(s[-1]) + 1, step) for s, step in zip(starts, steps, strict=True))

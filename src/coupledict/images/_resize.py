@@ -1,7 +1,7 @@
 """Resize images as MATLAB does: a cubic kernel, widened when an image shrinks.
 
 Resizing is linear and separable: each axis is multiplied by a matrix with few nonzeros per row. A block of its rows
-depends on a short range of the axis only, so the product is computed as one small dense product per block.
+depends on a short range of the axis, so the product is computed as one small dense product per block.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..foundation.tensors import as_array
 from ..parallel.blas import one_blas_thread
+from ._grey import check_dtype
 
 KERNEL_WIDTH = 4.0
 Block: TypeAlias = tuple[slice, slice, Array]
@@ -49,7 +50,7 @@ def contributions(
 
 
 def dense(places: npt.NDArray[np.int64], weights: npt.NDArray[np.float64], first: int, last: int) -> Array:
-    """Return the dense matrix from the inputs `first` to `last` to some outputs."""
+    """Return the dense matrix that maps the inputs `first` to `last` to some outputs."""
     matrix = np.zeros((places.shape[0], last - first + 1))
     inside = (places >= first) & (places <= last)
     rows = np.broadcast_to(np.arange(places.shape[0])[:, None], places.shape)
@@ -177,13 +178,9 @@ def imresize(
     array = as_array(image, "image")
     if array.ndim not in (2, 3) or 0 in array.shape:
         raise ValueError(
-            f"Expected image of shape (rows, columns) or (rows, columns, channels), none of them 0, got {array.shape}."
+            f"Expected image of shape (rows, columns) or (rows, columns, channels), all at least 1, got {array.shape}."
         )
-    if array.dtype not in (np.uint8, np.uint16, np.float32, np.float64):
-        raise TypeError(
-            f"Expected image to be of dtype uint8, uint16, float32 or float64, got {array.dtype}."
-            " Convert it with astype."
-        )
+    check_dtype(array, "image")
     size, scales = _target((array.shape[0], array.shape[1]), scale, shape)
     out: Array = np.empty(size + array.shape[2:], array.dtype)
     with one_blas_thread():

@@ -1,9 +1,9 @@
 """Anchored regression: each atom has a linear map from features to detail (Timofte et al., 2014).
 
 The atoms are anchors. The map of an anchor is a ridge regression on the training samples that correlate with it most,
-whatever the sign: a sample and its negative give the same map. A threshold on the correlation, estimated from some of
-the samples, selects them; the sums of the regressions are then accumulated in one pass over all samples, so that
-samples need not be kept.
+regardless of sign: a sample and its negative give the same map. A threshold on the correlation, estimated from some of
+the samples, selects them. The sums of the regressions are accumulated in one pass over all samples, which need not be
+kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..foundation.progress import Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.ordered import in_order
 
-ANCHOR_BLOCK = 64  # anchors that are compared with a batch at once: their correlations stay in the cache
+ANCHOR_BLOCK = 64  # anchors that are compared with a batch at once, so that their correlations stay in the cache
 
 
 def normalized(features: Array, details: Array) -> tuple[Array, Array]:
@@ -33,7 +33,7 @@ def normalized(features: Array, details: Array) -> tuple[Array, Array]:
 
 
 def thresholds(anchors: Array, features: Array, share: float) -> Array:
-    """Return for each anchor the absolute correlation that a share of the (normalised) features reaches."""
+    """Return, for each anchor, the absolute correlation that a share of the normalised features reaches."""
     n = len(features)
     place = n - min(n, max(1, round(share * n)))
     found = []

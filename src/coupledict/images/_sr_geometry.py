@@ -1,9 +1,9 @@
-"""The geometry of super-resolution: where patches lie, what their features are, and how they are oriented.
+"""Geometry of super-resolution: the positions, features and orientation of patches.
 
 A patch covers `patch_size` pixels of the small image along each axis, and `scale` times as many of the large one; there
 is one around every pixel of the small image. Its features are the first and second differences of the small image
 interpolated to the large size. Interpolation and differences are linear, so one matrix computes both from a *window* of
-the small image: all pixels that the patch and its differences depend on. The large image need not be computed.
+the small image: all pixels that the patch and its differences depend on. The large image is not needed.
 
 Every patch is flipped and transposed such that brightness rises most along its rows, and rises along its columns too. A
 *turn* is one of these eight operations. A model then learns one orientation instead of eight.
@@ -44,7 +44,7 @@ class Geometry:
     @cached_property
     def _lines(self) -> tuple[Array, Array, Array]:
         """Matrices from a line of a window to values, first and second differences along a line of a patch."""
-        reach = self.half + 5  # more than any of them needs; zeros are cut off below
+        reach = self.half + 5  # more than any of them needs; zeros are removed below
         n = 2 * reach + 1
         upscaled = dense(*contributions(n, n * self.scale, self.scale), 0, n - 1)
         first = (reach - self.half) * self.scale
@@ -65,7 +65,7 @@ class Geometry:
 
     @property
     def radius(self) -> int:
-        """Pixels of the small image that a window reaches beyond its centre."""
+        """Pixels of the small image by which a window extends beyond its centre."""
         return self.window // 2
 
     def differences(self) -> npt.NDArray[np.float64]:
@@ -80,8 +80,8 @@ class Geometry:
 
     def turns(self, padded: Array) -> npt.NDArray[np.uint8]:
         """Return for each pixel of a padded image the number of the turn of its patch."""
-        cut = self.radius - MOMENT_REACH
-        inner = padded[cut : padded.shape[0] - cut, cut : padded.shape[1] - cut]
+        margin = self.radius - MOMENT_REACH
+        inner = padded[margin : padded.shape[0] - margin, margin : padded.shape[1] - margin]
         down = _along(_along(inner, 0, rise=True), 1, rise=False)
         right = _along(_along(inner, 1, rise=True), 0, rise=False)
         numbers = 1 * (down < 0) + 2 * (right < 0) + 4 * (np.abs(down) > np.abs(right))
@@ -108,11 +108,21 @@ class Geometry:
         return np.arange(self.side**2).reshape(p, s, p, s).transpose(0, 2, 1, 3).ravel()
 
 
+def turn_squares(squares: Array, turns: Array) -> Array:
+    """Return square pieces of an image flattened and turned, each by its own turn; `squares` may be overwritten."""
+    flat = squares.reshape(len(squares), -1)
+    order = Geometry.turned(squares.shape[1])
+    for turn in np.unique(turns):
+        (group,) = np.nonzero(turns == turn)
+        flat[group] = flat[group][:, order[turn]]
+    return flat
+
+
 def _along(plane: Array, axis: int, *, rise: bool) -> Array:
     """Return how much a plane rises along an axis around each pixel, or its sum; both with Gaussian weights.
 
-    Pixels at equal distances are taken together, so that a patch that is its own mirror image rises by exactly 0, and
-    rounding does not decide its turn.
+    Pixels at equal distances are combined first, so that a symmetric patch rises by exactly 0, and rounding does not
+    decide its turn.
     """
     plane = plane if axis == 0 else plane.T
     length = plane.shape[0] - 2 * MOMENT_REACH

@@ -1,4 +1,4 @@
-"""A super-resolution model as arrays: what was learned, and how features of patches become detail."""
+"""A super-resolution model: its arrays, and the prediction of detail from the features of patches."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.sparse import csr_array
 
-from ..coding.prepared import PreparedCoder
+from ..coding.coders import PreparedCoder
 from ..coding.rule import CodingRule
 from ..files.state import check_range
 from ..foundation.arrays import Array
 from ._sr_geometry import N_TURNS, Geometry
 
-PRODUCT_ROWS = (64, 8)  # rows per matrix product, tried in this order
-TRIED_ROWS = 16
+PRODUCT_ROWS = (64, 8)  # rows per matrix product, tested in this order
+TESTED_ROWS = 16
 CORRELATION_ROWS = 512  # patches whose correlations with all anchors are held at once
 BLENDED = 3  # anchors that predict a patch together in an ensemble
-BLEND_POWER = 20  # how fast the weight of an anchor falls with its correlation
-MOST = 1e10  # largest value accepted from a file; all tensors are of the order of 1
+BLEND_POWER = 20  # weights of anchors are this power of their correlations
+LARGEST_VALUE = 1e10  # largest value accepted from a file; all tensors are of the order of 1
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,23 @@ class Model:
 
     @cached_property
     def projections(self) -> Array:
-        """Projections of windows that are not turned, one per turn that they need."""
+        """Projections of windows that are not turned yet, one for each turn."""
         return self.projection[self.geometry.turned_back(self.geometry.window)]
 
     @cached_property
     def bases(self) -> Array:
-        """Bases of patches that are turned back, one per turn; pixels in the order of cells."""
+        """Bases of patches that are turned back, one for each turn; pixels in the order of cells."""
         turned_back = self.geometry.turned_back(self.geometry.side)[:, self.geometry.cells]
         return np.ascontiguousarray(self.basis[:, turned_back].swapaxes(0, 1))
 
     def tensors(self) -> dict[str, Array]:
-        """Return the arrays by name, as a file holds them."""
+        """Return the arrays by their names in a file."""
         return {name: getattr(self, name) for name in ("projection", "basis", "components", "details")}
 
     @classmethod
     def from_tensors(cls, geometry: Geometry, tensors: Mapping[str, Array], *, anchored: bool) -> Self:
-        """Return a model made from the arrays of a file; raise where they do not fit each other."""
-        check_range(tensors, MOST)
+        """Return the model of the arrays of a file; raise if they do not fit each other."""
+        check_range(tensors, LARGEST_VALUE)
         components, projection, basis = (tensors[name] for name in ("components", "projection", "basis"))
         n_components, n_features, n_details = components.shape[0], projection.shape[1], basis.shape[0]
         expected = {
@@ -80,7 +80,7 @@ class Model:
 
 
 class DetailPredictor:
-    """Predicts the details of patches from their features; one coder serves a whole picture, and threads share it.
+    """Predicts the details of patches from their features; one object serves a whole picture and all its threads.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class DetailPredictor:
     n_patches : int
         About how many patches there will be.
     ensemble : bool
-        Whether the nearest anchors predict together.
+        Whether the predictions of the nearest anchors are averaged.
     n_jobs : int
         Threads that prepare the coder.
     """
@@ -100,7 +100,8 @@ class DetailPredictor:
     def __init__(
         self, model: Model, *, n_nonzero: int, n_patches: int, ensemble: bool = False, n_jobs: int = 1
     ) -> None:
-        self.model, self._ensemble = model, ensemble
+        self.model = model
+        self._ensemble = ensemble
         rule = CodingRule(n_nonzero=1 if model.anchored else n_nonzero)
         self._coder = PreparedCoder([model.components], rule, model.components.dtype, n_patches, n_jobs=n_jobs)
 
@@ -113,45 +114,39 @@ class DetailPredictor:
         """Return the small image padded as in resizing."""
         return self.geometry.pad(plane)
 
-    def patches(self, near: Array) -> Array:
+    def patches(self, piece: Array) -> Array:
         """Return the detail of every patch of a padded piece of an image, (n_patches, side ** 2), in order of cells."""
         model, geometry = self.model, self.geometry
-        turns = geometry.turns(near).ravel()
+        turns = geometry.turns(piece).ravel()
         order = np.argsort(turns, kind="stable")
         ends = np.searchsorted(turns[order], np.arange(N_TURNS + 1))
-        windows = sliding_window_view(near, (geometry.window, geometry.window))
+        windows = sliding_window_view(piece, (geometry.window, geometry.window))
         i, j = np.divmod(order, windows.shape[1])
         flat = windows[i, j].reshape(order.size, -1)
-        features: Array = np.empty((order.size, model.projection.shape[1]), near.dtype)
+        features: Array = np.empty((order.size, model.projection.shape[1]), piece.dtype)
         for turn in range(N_TURNS):
-            mine = slice(ends[turn], ends[turn + 1])
-            features[mine] = product(flat[mine], model.projections[turn])
+            group = slice(ends[turn], ends[turn + 1])
+            features[group] = product(flat[group], model.projections[turn])
         details = self.predict(features)
-        patches: Array = np.empty((order.size, geometry.side**2), near.dtype)
+        patches: Array = np.empty((order.size, geometry.side**2), piece.dtype)
         for turn in range(N_TURNS):
-            mine = slice(ends[turn], ends[turn + 1])
-            patches[order[mine]] = product(details[mine], model.bases[turn])
+            group = slice(ends[turn], ends[turn + 1])
+            patches[order[group]] = product(details[group], model.bases[turn])
         return patches
 
     def predict(self, features: Array) -> Array:
         """Return the details of features, one patch per row."""
-        components, details = self.model.components, self.model.details
+        details = self.model.details
         if not self.model.anchored:
             return np.asarray(self._coder.encode([features]) @ details)
         anchors, weights = self._blend(features) if self._ensemble else self._nearest(features)
-        n, d = features.shape
-        # The map of an anchor is a block of rows of one tall matrix, and the features are coefficients of that block.
-        columns = (anchors[:, :, None] * d + np.arange(d)).astype(np.int32)
-        values = weights[:, :, None] * features[:, None, :]
-        ends = np.arange(n + 1, dtype=np.int32) * columns[0].size
-        blocks = csr_array((values.ravel(), columns.ravel(), ends), shape=(n, len(components) * d))
-        return np.asarray(blocks @ details.reshape(-1, details.shape[2]))
+        return apply_maps(features, anchors, weights, details.reshape(-1, details.shape[2]))
 
     def _nearest(self, features: Array) -> tuple[Array, Array]:
         """Return the anchor of each row of features and its weight, both (n_samples, 1)."""
         codes = self._coder.encode([features])
         anchors = np.zeros((len(features), 1), np.int64)
-        anchors[np.diff(codes.indptr) > 0, 0] = codes.indices  # a patch whose features are all 0 has no code
+        anchors[np.diff(codes.indptr) > 0, 0] = codes.indices  # patches whose features are all 0 have no code
         return anchors, np.ones((len(features), 1), features.dtype)
 
     def _blend(self, features: Array) -> tuple[Array, Array]:
@@ -173,10 +168,25 @@ class DetailPredictor:
         return anchors, weights / weights.sum(axis=1, keepdims=True)
 
 
+def apply_maps(features: Array, anchors: Array, weights: Array, maps: Array) -> Array:
+    """Return the weighted sum of what the maps of some anchors make of each row of features.
+
+    `anchors` and `weights` are of shape (n_samples, n_anchors_per_sample); `maps` holds the maps of all anchors, one
+    below the other.
+    """
+    n, d = features.shape
+    # The map of an anchor is a block of rows of `maps`, and the features are the coefficients of that block.
+    columns = (anchors[:, :, None] * d + np.arange(d)).astype(np.int32)
+    values = weights[:, :, None] * features[:, None, :]
+    ends = np.arange(n + 1, dtype=np.int32) * (anchors.shape[1] * d)
+    blocks = csr_array((values.ravel(), columns.ravel(), ends), shape=(n, len(maps)))
+    return np.asarray(blocks @ maps)
+
+
 def product(rows: Array, matrix: Array) -> Array:
     """Return rows @ matrix, such that a row of the result depends neither on other rows nor on its position.
 
-    BLAS chooses the order of its sums by the size of the factors, so all products here have one size.
+    BLAS chooses the order of summation by the size of the factors, so all products here have the same size.
     """
     size = _block_rows(matrix.shape[0], matrix.shape[1], bool(matrix.flags.c_contiguous), rows.dtype)
     out: Array = np.empty((len(rows), matrix.shape[1]), rows.dtype)
@@ -192,13 +202,13 @@ def product(rows: Array, matrix: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def _block_rows(n_inner: int, n_outer: int, c_contiguous: bool, dtype: np.dtype[Any]) -> int:
-    """Return how many rows are multiplied by a matrix at once: the most for which BLAS treats all rows alike.
+    """Return the largest number of rows of a product for which BLAS treats all rows alike.
 
-    Some BLAS kernels, those for AVX2 among them, sum the last rows of a block in another order than the first.
+    Some BLAS kernels, such as those for AVX2, sum the last rows of a block in another order than the first.
     """
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((n_inner, n_outer)).astype(dtype, order="C" if c_contiguous else "F")
-    samples = rng.standard_normal((TRIED_ROWS, 1, n_inner)).astype(dtype)
+    samples = rng.standard_normal((TESTED_ROWS, 1, n_inner)).astype(dtype)
     for size in PRODUCT_ROWS:
         found = np.matmul(np.ascontiguousarray(samples.repeat(size, axis=1)), matrix)
         if np.array_equal(found, found[:, :1].repeat(size, axis=1)):

@@ -1,4 +1,4 @@
-"""Input of super-resolution: checked pictures, their dtypes, channels and luma.
+"""Input of super-resolution: checked pictures, their channels and their brightness.
 
 Detail is predicted for luma alone and added to every colour channel. Because the conversion to luma and chroma is
 linear and detail is what interpolation misses, that is the same as predicting luma, interpolating chroma and converting
@@ -13,9 +13,9 @@ import numpy as np
 
 from ..foundation.arrays import Array
 from ..foundation.tensors import as_array, as_numpy
+from ._grey import LUMA, check_dtype, luma
 
-LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in MATLAB's rgb2ycbcr and in JPEG
-DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
+WEIGHTS = np.array(LUMA, np.float32).tolist()  # rounded to float32, whatever the number type of a picture
 
 
 def check_picture(value: object, name: str) -> Array:
@@ -28,36 +28,27 @@ def check_picture(value: object, name: str) -> Array:
         )
     if 0 in array.shape:
         raise ValueError(f"Expected {name} to have at least one pixel, got shape {array.shape}.")
-    if array.dtype not in DTYPES:
-        raise TypeError(
-            f"Expected {name} to be of dtype uint8, uint16, float32 or float64, got {array.dtype}."
-            " Convert it with astype, to its range: 0 to 255, 0 to 65535, or 0 to 1 for floats."
-        )
+    check_dtype(array, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"Expected {name} to be finite, got NaN or infinity.")
     return array
 
 
 def n_colors(array: Array) -> int:
-    """Return how many channels are not alpha: 1 or 3."""
+    """Return the number of channels that are not alpha: 1 or 3."""
     return 3 if array.ndim == 3 and array.shape[2] >= 3 else 1
 
 
-def luma(array: Array) -> Array:
-    """Return the brightness of a picture in float32, on the scale of the picture."""
-    if array.ndim == 2:
-        return array.astype(np.float32)
-    if n_colors(array) == 1:
-        return array[:, :, 0].astype(np.float32)
-    plane = np.zeros(array.shape[:2], np.float32)
-    for channel, weight in enumerate(LUMA):
-        plane += np.float32(weight) * array[:, :, channel]
-    return plane
+def brightness(array: Array) -> Array:
+    """Return the luma of a picture in float32, on the scale of the picture; alpha is ignored."""
+    if array.ndim == 3:
+        array = array[:, :, :3] if n_colors(array) == 3 else array[:, :, 0]
+    return luma(array, weights=WEIGHTS)
 
 
-def unit_luma(array: Array) -> Array:
-    """Return the brightness of a picture in float32, integers scaled to the range 0 to 1."""
-    plane = luma(array)
+def unit_brightness(array: Array) -> Array:
+    """Return the brightness of a picture in float32; that of integers is scaled to the range 0 to 1."""
+    plane = brightness(array)
     if array.dtype.kind == "u":
         plane /= np.iinfo(array.dtype).max
     return plane
@@ -70,7 +61,7 @@ def check_pictures(X: object) -> list[Array]:
         raise TypeError("Expected X to be a list of images, got one array. Put it into a list.")
     if not isinstance(X, Iterable) or isinstance(X, str):
         raise TypeError(f"Expected X to be a list of images, got {X!r}.")
-    planes = [unit_luma(check_picture(image, f"X[{i}]")) for i, image in enumerate(X)]
+    planes = [unit_brightness(check_picture(image, f"X[{i}]")) for i, image in enumerate(X)]
     if not planes:
         raise ValueError("Expected at least one image to learn from, got an empty list.")
     return planes

@@ -1,8 +1,8 @@
 """From a small image to its missing detail: windows, features, prediction, overlap, back-projection.
 
-The image is cut into tiles that are processed independently: threads share the tiles, and memory beyond the result does
-not grow with the image. A tile also predicts the patches around its edge: all nine patches over a pixel are averaged in
-the same order, whichever tile the pixel lies in, so results do not depend on the tiles.
+The image is split into tiles that are processed independently: threads share the tiles, and memory beyond the result
+does not grow with the image. A tile also predicts the patches around its edge: all nine patches over a pixel are
+averaged in the same order, whichever tile the pixel lies in, so results do not depend on the tiles.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ._resize import imresize
 from ._sr_geometry import Geometry
 from ._sr_model import DetailPredictor
 
-LEAST_TILE_PIXELS = 1 << 11  # less work than this is not worth a second thread
+LEAST_TILE_PIXELS = 1 << 11  # smaller tiles are not worth another thread
 Tile = tuple[int, int, int, int]
 
 
 class PatchPredictor(Protocol):
-    """Predicts the patches of a small image; threads share it."""
+    """Predicts the patches of a small image; several threads may share one object."""
 
     @property
     def geometry(self) -> Geometry:
@@ -35,27 +35,27 @@ class PatchPredictor(Protocol):
 
     @property
     def n_layers(self) -> int:
-        """How many values there are for each pixel of a patch."""
+        """Number of values for each pixel of a patch."""
 
     def pad(self, plane: Array) -> Array:
-        """Return the small image with `radius` pixels on each side."""
+        """Return the small image padded by `radius` pixels on each side."""
 
-    def patches(self, near: Array) -> Array:
+    def patches(self, piece: Array) -> Array:
         """Return every patch of a padded piece of the image, (n_patches, side ** 2 * n_layers), in order of cells."""
 
 
-def cut(n: int, most: int) -> list[tuple[int, int]]:
-    """Cut n pixels into pieces of nearly equal length, none longer than `most`."""
+def split_axis(n: int, most: int) -> list[tuple[int, int]]:
+    """Split n pixels into pieces of nearly equal length, at most `most` each."""
     n_pieces = -(-n // most)
     return list(itertools.pairwise(n * piece // n_pieces for piece in range(n_pieces + 1)))
 
 
 def tiles(shape: tuple[int, int], n_jobs: int) -> list[Tile]:
-    """Cut a small image into tiles, enough for all threads: first and last row, first and last column."""
-    columns = cut(shape[1], SIZES.upscaled_columns)
+    """Split a small image into tiles, enough for all threads: first and last row, first and last column."""
+    columns = split_axis(shape[1], SIZES.upscaled_columns)
     widest = max(right - left for left, right in columns)
     pixels = min(SIZES.upscaled_pixels, max(LEAST_TILE_PIXELS, -(-shape[0] * shape[1] // n_jobs)))
-    rows = cut(shape[0], -(-pixels // widest))
+    rows = split_axis(shape[0], -(-pixels // widest))
     return [(*vertical, *horizontal) for vertical in rows for horizontal in columns]
 
 
@@ -64,7 +64,7 @@ def predict_detail(predictor: DetailPredictor, plane: Array, *, n_jobs: int, met
 
     `meter` counts pixels of the small image.
     """
-    # Features ignore the level; without it, flat stays exactly flat.
+    # Features do not depend on the mean; without it, a flat image stays exactly flat.
     return predict_patches(predictor, plane - plane[0, 0], n_jobs=n_jobs, meter=meter)[:, :, 0]
 
 
@@ -86,7 +86,7 @@ def predict_patches(predictor: PatchPredictor, plane: Array, *, n_jobs: int, met
         return (bottom - top) * (right - left)
 
     parts = tiles((rows, columns), n_jobs)
-    # The callback is called here, not in the threads: if it stops the work, closing() ends them at once.
+    # The callback runs here, not in the threads: if it stops the work, closing() ends them at once.
     with one_blas_thread(), closing(in_order(work, parts, min(n_jobs, len(parts)))) as finished:
         for n_pixels in finished:
             meter.advance(n_pixels)
@@ -101,8 +101,8 @@ def tile_cells(predictor: PatchPredictor, padded: Array, tile: Tile) -> Array:
     height, width = padded.shape[0] - margin, padded.shape[1] - margin
     above, below = max(0, top - half), min(height, bottom + half)
     before, after = max(0, left - half), min(width, right + half)
-    near = padded[above : below + margin, before : after + margin]
-    patches = predictor.patches(near).reshape(below - above, after - before, p * p, -1)
+    piece = padded[above : below + margin, before : after + margin]
+    patches = predictor.patches(piece).reshape(below - above, after - before, p * p, -1)
     patches = np.ascontiguousarray(patches.transpose(2, 0, 1, 3)).reshape(p, p, *patches.shape[:2], -1)
     cells = np.zeros((bottom - top, right - left, patches.shape[-1]), padded.dtype)
     for a in range(p):
@@ -123,7 +123,7 @@ def _overlap(first: int, last: int, start: int, end: int, shift: int) -> tuple[s
 
 
 def _covers(first: int, last: int, n: int, half: int) -> Array:
-    """Return how many patches along one axis lie over each cell."""
+    """Return the number of patches over each cell, along one axis."""
     places = np.arange(first, last)
     return (np.minimum(places + half, n - 1) - np.maximum(places - half, 0) + 1).astype(np.float32)
 

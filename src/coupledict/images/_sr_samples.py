@@ -1,7 +1,7 @@
-"""Training samples for super-resolution: windows of small images beside the detail that interpolation misses.
+"""Training samples for super-resolution: windows of small images, and the detail that interpolation misses.
 
-An image is made smaller and interpolated to its size again; its difference from the original is the detail. If there
-are too few samples, slightly smaller copies of the images give more of them.
+An image is made smaller and interpolated back to its size; the difference from the original is the detail. If there are
+too few samples, slightly smaller copies of the images provide more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ..foundation.arrays import Array
 from ._resize import imresize
-from ._sr_geometry import Geometry
+from ._sr_geometry import Geometry, turn_squares
 
 N_LEVELS = 12  # copies of an image, each 0.98 times as large as the one before (Timofte et al., 2014)
 LEVEL_FACTOR = 0.98
@@ -22,7 +22,7 @@ LEVEL_FACTOR = 0.98
 
 @dataclass(frozen=True)
 class Draw:
-    """A random choice of samples of one copy of one image: how many, and the seed."""
+    """A random choice of samples from one copy of one image: their number and the seed."""
 
     image: int
     level: int
@@ -37,13 +37,13 @@ def _copy_shape(shape: Sequence[int], level: int, geometry: Geometry) -> tuple[i
 
 
 def _room(shape: Sequence[int], geometry: Geometry) -> tuple[int, int]:
-    """Return the rows and columns of windows that lie inside the small image."""
+    """Return the number of rows and columns of windows that lie inside the small image."""
     rows, columns = (max(0, n // geometry.scale - 2 * geometry.radius) for n in shape)
     return rows, columns
 
 
 def plan(shapes: Sequence[tuple[int, int]], geometry: Geometry, n_samples: int, rng: np.random.Generator) -> list[Draw]:
-    """Spread samples evenly over as many copies of the images as are needed for them."""
+    """Distribute samples evenly over as many copies of the images as they need."""
     rooms: list[tuple[int, int, int]] = []
     total = 0
     for level in range(N_LEVELS):
@@ -99,14 +99,4 @@ def _each(planes: Sequence[Array], draws: Sequence[Draw], geometry: Geometry) ->
         offset, step = geometry.radius - geometry.half, geometry.scale
         windows = sliding_window_view(small, (geometry.window, geometry.window))[i, j]
         details = sliding_window_view(missing, (geometry.side, geometry.side))[(i + offset) * step, (j + offset) * step]
-        yield _turn(windows, turns, geometry), _turn(details, turns, geometry)
-
-
-def _turn(squares: Array, turns: Array, geometry: Geometry) -> Array:
-    """Return squares, flattened and turned."""
-    flat = squares.reshape(len(squares), -1)
-    order = geometry.turned(squares.shape[1])
-    for turn in np.unique(turns):
-        (mine,) = np.nonzero(turns == turn)
-        flat[mine] = flat[mine][:, order[turn]]
-    return flat
+        yield turn_squares(windows, turns), turn_squares(details, turns)

@@ -1,8 +1,8 @@
-"""Stain separation as an estimator: how much of each stain is at every pixel, and pictures in the look of another."""
+"""Stain separation as an estimator: the density of each stain at every pixel, and normalised colours."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,77 +13,80 @@ from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin
 from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array, Floats
-from ..foundation.checks import check_count, check_counts, check_non_negative, make_generator
+from ..foundation.checks import make_generator
+from ..foundation.parameters import COUNT, NON_NEGATIVE, Choice, Constraints, Integer, Real, Tuple
 from ..foundation.progress import Callback, Meter
 from ..foundation.tensors import as_array
 from ..parallel.jobs import count_jobs
-from ._stain_finding import Stains, find_stains
+from ._stain_estimation import Stains, find_stains
 from ._stain_pictures import DARKEST, check_stained, for_bands
 from ._stain_rendering import Rendering, Separation
 
 MOST_STAINS = 3  # as many as there are channels
-MOST_DENSITY = 1e6  # far beyond what lets any light pass; larger ones could overflow
-LEAST_DENSITY = 1e-3  # of the 99th percentile; less is noise, and not scaled
+REMEDY = " Divide intensities by 255, or by the largest value of their type."
+WHITE = Real(DARKEST, 1, closed="right", noun="share of the range", remedy=REMEDY)
+MOST_DENSITY = 1e6  # far above what lets any light pass; larger densities could overflow
+LEAST_DENSITY = 1e-3  # at the 99th percentile; smaller densities are noise and are not scaled
 
 
 class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Separate the stains of a histological picture, and give pictures the look of another.
+    """Separate the stains of a histological picture, and give pictures the colours of another.
 
-    The light that a stained tissue absorbs, its optical density, is a sum of stain colours, each times the density of
-    the stain at the pixel. Colours and densities are learned from the picture itself: a dictionary without negative
-    entries, and sparse codes without negative entries, because most pixels have mostly one stain [1]_. `transform`
-    returns the densities; `normalize` shows the densities of one picture in the colours of another, so that structure
-    is kept and only the look changes.
+    The optical density of stained tissue, the light that it absorbs, is a sum of stain colours, each times the density
+    of the stain at the pixel. Colours and densities are learned from the picture itself, as a non-negative dictionary
+    and sparse non-negative codes, because most pixels have mostly one stain [1]_. `transform` returns the densities;
+    `normalize` renders the densities of one picture in the colours of another, so that the structure is preserved and
+    only the appearance changes.
 
-    Learning begins with the two ends of the fan of colours in the picture and ends when the objective is at its
-    minimum, so results hardly depend on which pixels were drawn, and not at all on chance otherwise.
+    Learning starts from the two extreme colours of the picture and ends at a minimum of the objective, so results
+    hardly depend on which pixels are drawn, and are otherwise deterministic.
 
     Parameters
     ----------
     n_stains : {1, 2, 3}, default=2
-        Stains to separate.
+        Number of stains.
     alpha : float, default=0.1
-        Penalty of the densities while colours are learned, in units of optical density (natural logarithm). 0.1 is what
-        tools based on SPAMS use. A smaller penalty, such as 0.02, finds colours that are farther apart, which suits
-        tissue where most pixels have both stains.
+        Penalty on the densities while colours are learned, in units of optical density (natural logarithm). Tools based
+        on SPAMS use 0.1. A smaller penalty, such as 0.02, finds colours farther apart, which suits tissue where most
+        pixels have both stains.
     transform_alpha : float, default=0.01
-        Penalty of the densities that `transform` and `normalize` compute.
+        Penalty on the densities that `transform` and `normalize` compute.
     white : "auto", float or three floats, default="auto"
         Light of the background in each channel, as a share of the range of the pixels (240 of 255 is 0.94). ``"auto"``
-        takes the mean of the brightest pixels of each picture; if these are dark or strongly coloured, there is no
-        background to see, and it is 1.
+        takes the mean of the brightest pixels of each picture, or 1 if these are dark or strongly coloured, so that no
+        background is visible.
     tissue_threshold : float, default=0.15
-        Mean optical density above which a pixel is tissue. The others are background, from which nothing is learned.
+        Mean optical density above which a pixel is tissue. Other pixels are background and are not learned from.
     max_samples : int, default=1_000_000
-        Most pixels that are looked at to learn from a picture, background included. They are drawn from all over it.
+        Largest number of pixels that are drawn from all over a picture to learn from it, background included.
     tile_size : int, default=65_536
-        About how many pixels a thread processes at a time, in whole rows. Changes speed and memory only.
+        Approximate number of pixels that a thread processes at a time, in whole rows. Affects speed and memory only.
     n_jobs : int, optional
-        Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
+        Number of threads; None means 1 unless a joblib context says otherwise, -1 means all cores. Affects speed only.
     random_state : int, RandomState, Generator or None, default=0
-        Source of the pixels that are drawn from pictures of more than `max_samples` pixels; of no influence otherwise.
+        Randomness of the pixels drawn from pictures of more than `max_samples` pixels; otherwise not used.
     verbose : int, default=0
         1 shows progress.
     callback : callable, optional
-        Called with a :class:`coupledict.Progress` after each step of learning and as bands of pixels are finished. A
-        true return value stops the work by :class:`coupledict.StoppedByCallback`.
+        Called with a :class:`coupledict.Progress` after each step of learning and as bands of pixels are finished. If
+        it returns a true value, the work ends with :class:`coupledict.StoppedByCallback`.
 
     Attributes
     ----------
     stain_matrix_ : array of shape (n_stains, 3)
-        Optical density of each stain in red, green and blue; rows of norm 1. They are ordered by the blue light that a
-        stain absorbs beside the red, least first: hematoxylin, then eosin; or hematoxylin, then diaminobenzidine.
+        Optical density of each stain in red, green and blue; rows of norm 1. They are ordered by the ratio of absorbed
+        blue to red light, smallest first: hematoxylin, then eosin; or hematoxylin, then diaminobenzidine.
     white_ : array of shape (3,)
         Light of the background, as a share of the range.
     max_density_ : array of shape (n_stains,)
-        For each stain, the density that 99 % of the pixels of tissue do not exceed.
+        For each stain, the density that 99 % of the tissue pixels do not exceed.
     found_ : array of bool of shape (n_stains,)
-        Whether the picture showed the stain. If it showed only one of two, there was a warning, and the other has the
-        standard colour of hematoxylin or eosin [2]_.
+        Whether the picture showed the stain. If it showed only one of two, `fit` warned, and the other has the standard
+        colour of hematoxylin or eosin [2]_.
     n_samples_ : int
-        Pixels of tissue learned from.
+        Number of tissue pixels learned from.
     n_iter_ : int
-        Steps that learning took.
+        Number of steps of learning.
 
     See Also
     --------
@@ -91,11 +94,11 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
 
     Notes
     -----
-    Optical density is -log(light / white), at least 0; light below 1/255 of the range counts as that much. Densities
-    are exact solutions of the lasso without negative coefficients, found by trying all supports.
+    Optical density is -log(light / white), at least 0; light below 1/255 of the range counts as 1/255. Densities are
+    exact solutions of the non-negative lasso, found by examining all supports.
 
-    `transform` and `normalize` take memory for their result and little more, whatever the size of the picture; pass a
-    memory-mapped array as `out` if the result is too large as well. A picture may be a memory-mapped array itself.
+    `transform` and `normalize` need little memory besides their result, whatever the size of the picture; pass a
+    memory-mapped array as `out` if the result is too large as well. The picture may be a memory-mapped array too.
 
     References
     ----------
@@ -121,6 +124,17 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
     ((512, 512, 3), dtype('uint8'))
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_stains": (Integer(1, MOST_STAINS),),
+        "alpha": (NON_NEGATIVE,),
+        "transform_alpha": (NON_NEGATIVE,),
+        "white": (Choice("auto"), WHITE, Tuple(WHITE, 3, "three numbers", remedy=REMEDY)),
+        "tissue_threshold": (NON_NEGATIVE,),
+        "max_samples": (COUNT,),
+        "tile_size": (COUNT,),
+        **RunMixin._parameter_constraints,
+    }
+
     def __init__(
         self,
         n_stains: int = 2,
@@ -136,19 +150,26 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_stains, self.alpha, self.transform_alpha = n_stains, alpha, transform_alpha
-        self.white, self.tissue_threshold = white, tissue_threshold
-        self.max_samples, self.tile_size = max_samples, tile_size
+        self.n_stains = n_stains
+        self.alpha = alpha
+        self.transform_alpha = transform_alpha
+        self.white = white
+        self.tissue_threshold = tissue_threshold
+        self.max_samples = max_samples
+        self.tile_size = tile_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
-        """Learn the stains of a picture; for `normalize`, of the picture that others are to look like.
+        """Learn the stains of a picture; for `normalize`, of the picture whose colours others should get.
 
         Parameters
         ----------
         X : array of shape (rows, columns, 3) or (rows, columns, 4)
-            The picture, in RGB, of dtype uint8, uint16, float32 or float64; floats are from 0 to 1. Wholly transparent
-            pixels are left out. Arrays of PyTorch, JAX and others are read in place.
+            The picture, in RGB, of dtype uint8, uint16, float32 or float64; floats are from 0 to 1. Fully transparent
+            pixels are ignored. Arrays of PyTorch, JAX and others are read in place.
         y : ignored
             Accepted for pipelines.
 
@@ -163,25 +184,25 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         """
         self._check_parameters()
         image = check_stained(X)
-        with self._watched() as told:
-            stains = self._learn(image, told)
+        with self._watched() as callback:
+            stains = self._learn(image, callback)
         self._keep(stains)
         return self
 
     def transform(self, X: npt.ArrayLike, *, out: Array | None = None) -> Array:
-        """Return how much of each stain is at every pixel of a picture, which has the stains and white of `fit`.
+        """Return the density of each stain at every pixel of a picture that has the stains and white of `fit`.
 
         Parameters
         ----------
         X : array of shape (rows, columns, 3) or (rows, columns, 4)
             As in `fit`.
         out : array of float32 of shape (rows, columns, n_stains), optional
-            Where to write the densities, such as a memory-mapped array.
+            Array that receives the densities, such as a memory-mapped one.
 
         Returns
         -------
         array of float32 of shape (rows, columns, n_stains)
-            Densities, at least 0. It is `out` if that is given.
+            Densities, at least 0; `out` if it is given.
         """
         stains = self._fitted()
         image = check_stained(X)
@@ -197,7 +218,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         return densities
 
     def inverse_transform(self, X: npt.ArrayLike, *, dtype: npt.DTypeLike = np.uint8) -> Array:
-        """Return the picture of densities, in the stain colours and on the background of `fit`.
+        """Return the picture of these densities, in the stain colours and on the background of `fit`.
 
         Parameters
         ----------
@@ -234,32 +255,32 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
     def normalize(
         self, image: npt.ArrayLike, *, source: StainSeparator | None = None, out: Array | None = None
     ) -> Array:
-        """Return a picture in the look of the one that `fit` learned from.
+        """Return a picture in the colours of the one that `fit` learned from.
 
         The stains of the picture are learned with the parameters of this estimator. Their densities are scaled so that
-        the 99th percentile of each is that of `max_density_`, and drawn in the colours of `stain_matrix_` on `white_`.
+        the 99th percentile of each equals `max_density_`, and rendered in the colours of `stain_matrix_` on `white_`.
 
         Parameters
         ----------
         image : array of shape (rows, columns, 3) or (rows, columns, 4)
             As in `fit`. Alpha is kept.
         source : StainSeparator, optional
-            Fitted to the slide that the picture is from; then nothing is learned from the picture. All tiles of a slide
-            change alike, and tiles that show little or no tissue are no problem.
+            Fitted to the slide that the picture comes from; nothing is then learned from the picture itself. So all
+            tiles of a slide change alike, even those that show little or no tissue.
         out : array of the shape and dtype of the image, optional
-            Where to write the result, such as a memory-mapped array.
+            Array that receives the result, such as a memory-mapped one.
 
         Returns
         -------
         array of the shape and dtype of the image
-            The picture in its new look. It is `out` if that is given.
+            The picture in its new colours; `out` if it is given.
         """
         target = self._fitted()
         given = check_stained(image)
         result = _check_out(out, given.shape, given.dtype)
         if source is None:
-            with self._watched() as told:
-                own = self._learn(given, told)
+            with self._watched() as callback:
+                own = self._learn(given, callback)
         else:
             own = _check_source(source, len(target.stain_matrix))
         usable = own.found & target.found & (np.minimum(own.max_density, target.max_density) > LEAST_DENSITY)
@@ -275,39 +296,19 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
         self._for_bands(work, given.shape, "normalizing")
         return result
 
-    def _check_parameters(self) -> None:
-        if check_count(self.n_stains, "n_stains") > MOST_STAINS:
-            raise ValueError(f"Expected n_stains to be at most {MOST_STAINS}, got {self.n_stains}.")
-        for name in ("alpha", "transform_alpha", "tissue_threshold"):
-            check_non_negative(getattr(self, name), name)
-        check_counts(self, "max_samples", "tile_size")
-        self._given_white()
-        self._check_run()
-
     def _given_white(self) -> Floats | None:
-        """Return the parameter `white` as three numbers, or None if it is to be found."""
-        white = self.white
-        if isinstance(white, str):
-            if white != "auto":
-                raise ValueError(f"Expected white to be 'auto', a number or three numbers, got {white!r}.")
+        """Return the parameter `white` as three numbers, or None if it is to be estimated."""
+        if isinstance(self.white, str):
             return None
-        parts = list(white) if isinstance(white, tuple | list | np.ndarray) else [white] * 3
-        if len(parts) != 3:
-            raise ValueError(f"Expected white to be 'auto', a number or three numbers, got {white!r}.")
-        light = np.array([check_non_negative(part, "white") for part in parts])
-        if light.min() <= DARKEST or light.max() > 1:
-            raise ValueError(
-                f"Expected white to be a share of the range, above {DARKEST:.4f} and at most 1, got {white!r}. Divide"
-                " intensities by 255, or by the largest value of their type."
-            )
-        return light
+        several = isinstance(self.white, tuple | list | np.ndarray)
+        return np.array(self.white if several else [self.white] * 3, np.float64)
 
     def _for_bands(self, work: Any, shape: tuple[int, ...], stage: str) -> None:
-        with self._watched() as told:
-            meter = Meter(told, stage, shape[0] * shape[1])
+        with self._watched() as callback:
+            meter = Meter(callback, stage, shape[0] * shape[1])
             for_bands(work, shape, n_pixels=self.tile_size, n_jobs=count_jobs(self.n_jobs), meter=meter)
 
-    def _learn(self, image: Array, told: Callback | None) -> Stains:
+    def _learn(self, image: Array, callback: Callback | None) -> Stains:
         """Return the stains of a picture."""
         return find_stains(
             image,
@@ -318,7 +319,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
             tissue_threshold=self.tissue_threshold,
             max_samples=self.max_samples,
             rng=make_generator(self.random_state),
-            told=told,
+            callback=callback,
         )
 
     def _fitted(self) -> Stains:
@@ -356,7 +357,7 @@ class StainSeparator(RunMixin, SavedMixin, TransformerMixin, BaseEstimator):  # 
             raise ValueError("its white is not a share of the range")
         found = state.facts["found"]
         if not isinstance(found, list) or len(found) != n_stains or not all(isinstance(flag, bool) for flag in found):
-            raise ValueError("it does not tell which stains were found")
+            raise ValueError("it does not say which stains were found")
         counts = [check_file_count(state.facts[name], name) for name in ("n_samples", "n_iter")]
         separator._keep(Stains(colours, white, top, np.array(found, np.bool_), *counts))
         return separator
@@ -368,7 +369,7 @@ def _check_source(source: object, n_stains: int) -> Stains:
     stains = source._fitted()
     if len(stains.stain_matrix) != n_stains:
         raise ValueError(
-            f"Expected source to have {n_stains} stains, as this separator, got {len(stains.stain_matrix)}."
+            f"Expected source to have {n_stains} stains, like this separator, got {len(stains.stain_matrix)}."
         )
     return stains
 

@@ -1,13 +1,13 @@
-"""The colours of stains: exact non-negative lasso codes over a few stains, and the dictionary that suits them best.
+"""The colours of stains: exact non-negative lasso codes over a few stains, and the dictionary that fits them best.
 
 The optical density of a pixel, x = -log(light / white), is a sum of stain colours d_k of norm 1, each times its density
 c_k at the pixel (Beer and Lambert). Densities and colours that minimise
 
     sum over pixels of 1/2 ||x - sum_k c_k d_k||^2 + alpha sum_k c_k,    c >= 0, d >= 0, ||d_k|| = 1
 
-are found in turns: codes are exact, because a code over one to three stains has at most eight supports; colours come
-from the sums C^T C and C^T X. Every other step extrapolates (SQUAREM, Varadhan and Roland 2008) and is taken back where
-the objective grows, so that tens of steps converge where the turns alone need hundreds.
+are found by alternation: codes are exact, because a code over one to three stains has at most eight supports; colours
+follow from the sums C^T C and C^T X. Every other step extrapolates (SQUAREM, Varadhan and Roland 2008) and is undone if
+the objective grows; this converges in tens of steps where alternation alone needs hundreds.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ._stain_pictures import weighted_quantile
 
 #: Hematoxylin, eosin and diaminobenzidine, as Ruifrok and Johnston (2001) measured them.
 STANDARD: Floats = np.array([[0.65, 0.70, 0.29], [0.07, 0.99, 0.11], [0.27, 0.57, 0.78]])
-EXTREME_SHARE = 0.01  # of the pixels, left out at both ends of the fan of colours that gives the start
-TOLERANCE = 1e-5  # degrees by which a step may still turn a colour
+EXTREME_SHARE = 0.01  # of the pixels, left out at both ends of the range of colours that gives the start
+TOLERANCE = 1e-5  # degrees by which a step may still rotate a colour
 MOST_STEPS = 500
-COLOUR_STEPS = 100  # most turns over the colours in one step; a few are enough
+COLOUR_STEPS = 100  # largest number of passes over the colours in one step; a few are enough
 COLOUR_TOLERANCE = 1e-12
-LEAST_DETERMINANT = 1e-4  # of products of stains; those that are closer to dependent are not used together
+LEAST_DETERMINANT = 1e-4  # of the Gram matrix of a support; stains closer to dependence are not used together
 
 
 def exact_codes(correlations: Sequence[Array], gram: Floats) -> list[Array]:
@@ -50,12 +50,12 @@ def exact_codes(correlations: Sequence[Array], gram: Floats) -> list[Array]:
 
     Notes
     -----
-    For every support, the equations G_SS c_S = b_S are solved. Where the solution is positive it is allowed, and worth
-    b_S^T c_S / 2; the best allowed one is the minimum. One whose support contains that of another is the better of the
-    two, and what they are worth need not be compared, which would take more digits than there are. Each pixel is
-    computed by itself in a fixed order, so the result does not depend on which pixels are computed together. Stains
-    that are almost dependent, such as two that differ by half a degree, are not used together, because rounding would
-    decide about their shares.
+    For every support, the equations G_SS c_S = b_S are solved. A positive solution is feasible, with the value
+    b_S^T c_S / 2; the feasible solution with the largest value is the minimum. If the support of one contains that of
+    another, it is the better of the two, and their values are not compared, which would need more digits than there
+    are. Each pixel is computed by itself in a fixed order, so the result does not depend on which pixels are computed
+    together. Stains that are almost dependent, such as two that differ by half a degree, are not used together, because
+    rounding would decide about their shares.
     """
     n_stains = len(correlations)
     codes = [np.maximum(correlations[0], 0), *(np.zeros_like(b) for b in correlations[1:])]
@@ -73,11 +73,11 @@ def exact_codes(correlations: Sequence[Array], gram: Floats) -> list[Array]:
         for part in solution[1:]:
             better &= part > 0
         if len(support) < n_stains:
-            worth = solution[0] * correlations[support[0]]
+            value = solution[0] * correlations[support[0]]
             for part, stain in zip(solution[1:], support[1:], strict=True):
-                worth += part * correlations[stain]
-            better &= (worth > best) | ((chosen | bits) == bits)
-            np.copyto(best, worth, where=better)
+                value += part * correlations[stain]
+            better &= (value > best) | ((chosen | bits) == bits)
+            np.copyto(best, value, where=better)
             np.copyto(chosen, bits, where=better)
         for stain in range(n_stains):
             np.copyto(codes[stain], solution[support.index(stain)] if stain in support else 0, where=better)
@@ -94,56 +94,60 @@ def _combine(weights: Array, arrays: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True)
 class Learned:
-    """Stain colours that were learned, and the objective per pixel at every step; `converged` or not."""
+    """Learned stain colours, the objective per pixel at every step, and whether learning converged."""
 
     colours: Floats
-    course: list[float]
+    objectives: list[float]
     converged: bool
 
 
 def learn_colours(
-    densities: Floats, weights: Floats, start: Floats, alpha: float, meter: Meter, most_steps: int = MOST_STEPS
+    od: Floats, weights: Floats, start: Floats, alpha: float, meter: Meter, most_steps: int = MOST_STEPS
 ) -> Learned:
-    """Learn stain colours from the optical densities of pixels, each of which counts by its weight.
+    """Learn stain colours from the optical densities of weighted pixels.
 
-    `densities` are of shape (n_pixels, 3), `start` of shape (n_stains, 3).
+    `od` is of shape (n_pixels, 3), `start` of shape (n_stains, 3).
     """
-    problem = _Problem(densities, weights, alpha, meter)
+    problem = _Problem(od, weights, alpha, meter)
     here = start
     first = problem.step(here)
-    while len(problem.course) < most_steps:
+    while len(problem.objectives) < most_steps:
         second = problem.step(first.colours)
-        if turn(first.colours, second.colours) < TOLERANCE:
-            return Learned(second.colours, problem.course, converged=True)
+        if largest_angle(first.colours, second.colours) < TOLERANCE:
+            return Learned(second.colours, problem.objectives, converged=True)
         change = first.colours - here
-        bend = second.colours - first.colours - change
-        length = max(1.0, float(np.linalg.norm(change) / max(float(np.linalg.norm(bend)), 1e-300)))
-        far = unit_rows(np.maximum(here + 2 * length * change + length**2 * bend, 0))
-        trial = problem.step(far)
+        curvature = second.colours - first.colours - change
+        length = max(1.0, float(np.linalg.norm(change) / max(float(np.linalg.norm(curvature)), 1e-300)))
+        extrapolated = unit_rows(np.maximum(here + 2 * length * change + length**2 * curvature, 0))
+        trial = problem.step(extrapolated)
         here, first = (
-            (far, trial) if trial.objective <= second.objective else (second.colours, problem.step(second.colours))
+            (extrapolated, trial)
+            if trial.objective <= second.objective
+            else (second.colours, problem.step(second.colours))
         )
-        if turn(here, first.colours) < TOLERANCE:
-            return Learned(first.colours, problem.course, converged=True)
-    return Learned(first.colours, problem.course, converged=False)
+        if largest_angle(here, first.colours) < TOLERANCE:
+            return Learned(first.colours, problem.objectives, converged=True)
+    return Learned(first.colours, problem.objectives, converged=False)
 
 
 @dataclass(frozen=True)
 class _Step:
-    """The objective at the colours that a step began with, and the colours that it found."""
+    """The objective at the colours before a step, and the colours after it."""
 
     objective: float
     colours: Floats
 
 
 class _Problem:
-    """Pixels to learn from; a step codes them all and then finds the best colours for these codes."""
+    """Pixels to learn from; a step codes all of them, then finds the best colours for these codes."""
 
-    def __init__(self, densities: Floats, weights: Floats, alpha: float, meter: Meter) -> None:
-        self._channels = [np.ascontiguousarray(channel) for channel in densities.T]
-        self._shares, self._alpha, self._meter = weights / weights.sum(), alpha, meter
-        self._energy = float(self._shares @ (densities**2).sum(axis=1))
-        self.course: list[float] = []
+    def __init__(self, od: Floats, weights: Floats, alpha: float, meter: Meter) -> None:
+        self._channels = [np.ascontiguousarray(channel) for channel in od.T]
+        self._shares = weights / weights.sum()
+        self._alpha = alpha
+        self._meter = meter
+        self._energy = float(self._shares @ (od**2).sum(axis=1))
+        self.objectives: list[float] = []
 
     def step(self, colours: Floats) -> _Step:
         correlations = [_combine(colour, self._channels) - self._alpha for colour in colours]
@@ -153,13 +157,13 @@ class _Problem:
         cross = np.array([[own @ channel for channel in self._channels] for own in weighted])
         fit = self._energy - 2 * float((cross * colours).sum()) + float((gram * (colours @ colours.T)).sum())
         objective = fit / 2 + self._alpha * float(sum(own.sum() for own in weighted))
-        self.course.append(objective)
+        self.objectives.append(objective)
         self._meter.advance()
         return _Step(objective, _best_colours(gram, cross, colours))
 
 
 def _best_colours(gram: Floats, cross: Floats, colours: Floats) -> Floats:
-    """Return the colours that suit the codes best, by turns over the colours; one that no pixel uses stays."""
+    """Return the colours that fit the codes best, by cyclic updates; a colour that no pixel uses is kept."""
     colours = colours.copy()
     for _ in range(COLOUR_STEPS):
         before = colours.copy()
@@ -172,26 +176,24 @@ def _best_colours(gram: Floats, cross: Floats, colours: Floats) -> Floats:
     return colours
 
 
-def find_start(densities: Floats, weights: Floats, n_stains: int) -> Floats:
-    """Return colours to start from: the ends of the fan of colours in its plane (Macenko et al. 2009).
+def find_start(od: Floats, weights: Floats, n_stains: int) -> Floats:
+    """Return colours to start from: the extreme directions in the principal plane (Macenko et al. 2009).
 
-    One stain begins with the main direction, three begin with the standard colours.
+    One stain starts with the main direction, three start with the standard colours.
     """
-    _, axes = np.linalg.eigh((densities * weights[:, None]).T @ densities)
+    _, axes = np.linalg.eigh((od * weights[:, None]).T @ od)
     main, second = axes[:, 2] * (1 if axes[:, 2].sum() > 0 else -1), axes[:, 1]
     if n_stains == 1:
         return unit_rows(np.maximum(main, 0)[None])
     if n_stains == 3:
         return unit_rows(STANDARD)
-    angles = np.arctan2(densities @ second, densities @ main)
+    angles = np.arctan2(od @ second, od @ main)
     ends = [weighted_quantile(angles, weights, share) for share in (EXTREME_SHARE, 1 - EXTREME_SHARE)]
-    return in_order_of_hue(
-        unit_rows(np.array([np.maximum(math.cos(a) * main + math.sin(a) * second, 0) for a in ends]))
-    )
+    return sort_by_hue(unit_rows(np.array([np.maximum(math.cos(a) * main + math.sin(a) * second, 0) for a in ends])))
 
 
-def in_order_of_hue(colours: Floats) -> Floats:
-    """Return colours ordered by the blue light that they absorb beside the red: hematoxylin, then eosin, then brown."""
+def sort_by_hue(colours: Floats) -> Floats:
+    """Return colours ordered by the ratio of absorbed blue to red light: hematoxylin, then eosin, then brown."""
     return colours[np.argsort(np.arctan2(colours[:, 2], colours[:, 0]), kind="stable")]
 
 
@@ -201,8 +203,8 @@ def unit_rows(colours: Floats) -> Floats:
     return rows
 
 
-def turn(one: Floats, other: Floats) -> float:
-    """Return the largest angle between colours of the same number, in degrees."""
+def largest_angle(one: Floats, other: Floats) -> float:
+    """Return the largest angle between corresponding colours, in degrees."""
     chord = float(np.linalg.norm(one - other, axis=1).max())
     return math.degrees(2 * math.asin(min(1.0, chord / 2)))
 
@@ -210,4 +212,4 @@ def turn(one: Floats, other: Floats) -> float:
 def smallest_angle(colours: Floats) -> float:
     """Return the smallest angle between two of the colours, in degrees; 180 for one colour alone."""
     pairs = itertools.combinations(colours, 2)
-    return min((turn(one[None], other[None]) for one, other in pairs), default=180.0)
+    return min((largest_angle(one[None], other[None]) for one, other in pairs), default=180.0)

@@ -1,4 +1,4 @@
-"""Input and output of stain separation: checked pictures, pixels drawn from them, background, and bands of rows."""
+"""Input and output of stain separation: checked pictures, drawn pixels, background, optical density, bands of rows."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Meter
 from ..foundation.tensors import as_array
 from ..parallel.ordered import in_order
+from ._grey import check_dtype
 
-DTYPES = (np.uint8, np.uint16, np.float32, np.float64)
-DARKEST = 1 / 255  # of the range; less light counts as this much, whatever the number type
-BRIGHT_SHARE = 0.001  # of the pixels, that may be brighter than the background: dust, reflections
-BACKGROUND_DEPTH = 0.02  # standard deviation of the weights of pixels of the background, in optical density
-FARTHEST = 50.0  # largest negative logarithm of a weight, so that the sum of all is above 0
-DARKEST_WHITE = 0.5  # of the range: darker pixels are no background,
-MOST_TINT = 0.4  # nor are those whose channels differ by more in optical density
+DARKEST = 1 / 255  # of the range; darker pixels count as this bright, whatever the number type
+BRIGHT_SHARE = 0.001  # of the pixels that may be brighter than the background: dust, reflections
+BACKGROUND_SPREAD = 0.02  # standard deviation of the Gaussian weights of background pixels, in optical density
+MOST_LOG_WEIGHT = 50.0  # largest negative logarithm of a weight, so that the sum of all is above 0
+DARKEST_WHITE = 0.5  # of the range: darker pixels are not background,
+MOST_TINT = 0.4  # nor are pixels whose channels differ by more in optical density
 WHITE_SAMPLES = 1 << 18
 
 
 def check_stained(value: object) -> Array:
-    """Return a picture in RGB, with or without alpha, as an array that is not copied."""
+    """Return a picture in RGB, with or without alpha, as an array, without copying it."""
     array = as_array(value, "image")
     if array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 2)):
         raise ValueError(
             f"Expected image in colour, of shape (rows, columns, 3), got a grey one of shape {array.shape}. Stains are"
-            " told apart by their colours."
+            " distinguished by their colours."
         )
     if array.ndim != 3 or array.shape[2] not in (3, 4):
         raise ValueError(
@@ -37,11 +37,7 @@ def check_stained(value: object) -> Array:
         )
     if 0 in array.shape:
         raise ValueError(f"Expected image to have at least one pixel, got shape {array.shape}.")
-    if array.dtype not in DTYPES:
-        raise TypeError(
-            f"Expected image to be of dtype uint8, uint16, float32 or float64, got {array.dtype}."
-            " Convert it with astype, to its range: 0 to 255, 0 to 65535, or 0 to 1 for floats."
-        )
+    check_dtype(array, "image")
     return array
 
 
@@ -59,12 +55,12 @@ def check_light(pixels: Array) -> None:
 
 
 def full_range(dtype: np.dtype[Any]) -> int:
-    """Return the largest value of a channel: that of the integers, or 1."""
+    """Return the largest value of a channel: the largest integer of the type, or 1 for floats."""
     return int(np.iinfo(dtype).max) if dtype.kind == "u" else 1
 
 
 def draw_pixels(image: Array, n_pixels: int, rng: np.random.Generator) -> Array:
-    """Return pixels from all over a picture, in order: one at random from each of `n_pixels` stretches, or all."""
+    """Return all pixels of a picture, or a random one from each of `n_pixels` equal parts; they stay in order."""
     total = image.shape[0] * image.shape[1]
     if total <= n_pixels:
         return image.reshape(total, image.shape[2])
@@ -75,7 +71,7 @@ def draw_pixels(image: Array, n_pixels: int, rng: np.random.Generator) -> Array:
 
 
 def distinct_light(pixels: Array) -> tuple[Floats, Floats]:
-    """Return the light of pixels as shares of the range, each colour once, and how often each occurs.
+    """Return the distinct colours of pixels, as shares of the range, and the number of pixels of each.
 
     Wholly transparent pixels are left out.
     """
@@ -99,10 +95,10 @@ def distinct_light(pixels: Array) -> tuple[Floats, Floats]:
 def estimate_white(image: Array) -> Floats:
     """Return the light of the background, as a share of the range in each channel.
 
-    In each channel, some light is exceeded by a thousandth of all pixels. The background is the mean of the pixels that
-    are close to that light in all three channels, each weighted by how close, so that the result is not rounded to the
-    levels of the pixels: a single level can turn a faint stain by a degree. If it is dark or strongly coloured, the
-    picture shows no background, and the full range is returned. Which pixels are looked at depends on nothing but the
+    The brightest light of a channel is the value that a thousandth of all pixels exceeds. The background is the mean of
+    the pixels close to it in all three channels, weighted by their closeness, so that the result is not rounded to the
+    levels of the pixels: a single level can rotate a faint stain by a degree. If the background is dark or strongly
+    coloured, the picture does not show it, and the full range is returned. The choice of pixels depends only on the
     size of the picture.
     """
     light, weights = distinct_light(draw_pixels(image, WHITE_SAMPLES, np.random.default_rng(0)))
@@ -111,15 +107,15 @@ def estimate_white(image: Array) -> Floats:
     light = np.maximum(light, DARKEST)
     width = 1 / full_range(image.dtype) if image.dtype.kind == "u" else 0.0
     brightest = np.array([_smooth_quantile(channel, weights, 1 - BRIGHT_SHARE, width) for channel in light.T])
-    distances = ((np.log(light) - np.log(brightest)) ** 2).sum(axis=1) / (2 * BACKGROUND_DEPTH**2)
-    closeness = weights * np.exp(-np.minimum(distances, FARTHEST))
+    distances = ((np.log(light) - np.log(brightest)) ** 2).sum(axis=1) / (2 * BACKGROUND_SPREAD**2)
+    closeness = weights * np.exp(-np.minimum(distances, MOST_LOG_WEIGHT))
     white: Floats = closeness @ light / closeness.sum()
     tint = float(np.log(white.max() / white.min()))
     return white if white.mean() >= DARKEST_WHITE and tint <= MOST_TINT else np.ones(3)
 
 
 def _smooth_quantile(values: Floats, weights: Floats, share: float, width: float) -> float:
-    """Return the value up to which lies this share of the weight; levels are spread over their width, not further."""
+    """Return the quantile of weighted values; the weight of each level is spread over its width."""
     levels, places = np.unique(values, return_inverse=True)
     amounts = np.bincount(places, weights)
     sums = np.cumsum(amounts)
@@ -129,7 +125,7 @@ def _smooth_quantile(values: Floats, weights: Floats, share: float, width: float
 
 
 def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Return the smallest value up to which lies this share of the weight."""
+    """Return the smallest value such that values up to it have this share of the weight."""
     order = np.argsort(values, kind="stable")
     sums = np.cumsum(weights[order])
     place = int(np.searchsorted(sums, share * sums[-1]))
@@ -137,14 +133,14 @@ def weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
 
 
 def optical_density(light: Array, white: Floats | np.float64) -> Array:
-    """Return the optical density of light in the last axis; 0 where it is brighter than the background."""
+    """Return the optical density of light, with channels last; 0 where it is brighter than the background."""
     darkest = np.asarray(DARKEST, light.dtype)
-    depth: Array = np.maximum(np.log(white.astype(light.dtype)) - np.log(np.maximum(light, darkest)), 0)
-    return depth
+    od: Array = np.maximum(np.log(white.astype(light.dtype)) - np.log(np.maximum(light, darkest)), 0)
+    return od
 
 
 def bands(shape: tuple[int, ...], n_pixels: int) -> Iterator[slice]:
-    """Cut a picture into bands of whole rows, of about `n_pixels` pixels each."""
+    """Split a picture into bands of whole rows, of about `n_pixels` pixels each."""
     height = max(1, n_pixels // shape[1])
     return (slice(top, min(top + height, shape[0])) for top in range(0, shape[0], height))
 
@@ -152,7 +148,7 @@ def bands(shape: tuple[int, ...], n_pixels: int) -> Iterator[slice]:
 def for_bands(
     work: Callable[[slice], None], shape: tuple[int, ...], *, n_pixels: int, n_jobs: int, meter: Meter
 ) -> None:
-    """Do the work for all bands of a picture, by `n_jobs` threads; `meter` counts pixels."""
+    """Call `work` for all bands of a picture, in `n_jobs` threads; `meter` counts pixels."""
 
     def do(band: slice) -> int:
         work(band)

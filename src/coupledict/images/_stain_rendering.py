@@ -1,7 +1,7 @@
-"""From the light of pixels to stain densities and back; every pixel by itself, so bands do not matter to the last bit.
+"""From the light of pixels to stain densities and back; each pixel by itself, so that bands do not affect any bit.
 
-Integers go through tables: for each channel and stain, the product of the stain's colour with the optical density of
-every level. No logarithm is computed per pixel. Sums run channel by channel in a fixed order and without BLAS.
+Integers are looked up in tables of the products of each stain's colour with the optical density of every level, so no
+logarithm is computed per pixel. Sums run channel by channel, in a fixed order and without BLAS.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..foundation.arrays import Array, Floats
 from ._stain_learning import exact_codes
 from ._stain_pictures import check_light, full_range, optical_density
 
-BRIGHTEST = np.float32(10)  # logarithm of light beyond any range; the exponential of more could overflow
+BRIGHTEST = np.float32(10)  # logarithm of light, beyond any range; the exponential of more could overflow
 
 
 class Separation:
@@ -26,19 +26,21 @@ class Separation:
     white : array of shape (3,)
         Light of the background, as a share of the range.
     alpha : float
-        Penalty of the densities.
+        Penalty on the densities.
     dtype : dtype of the pictures
     """
 
     def __init__(self, colours: Floats, white: Floats, alpha: float, dtype: np.dtype[Any]) -> None:
-        self._colours, self._white, self._alpha = colours.astype(np.float32), white, np.float32(alpha)
+        self._colours = colours.astype(np.float32)
+        self._white = white
+        self._alpha = np.float32(alpha)
         self._gram = colours @ colours.T
         self._tables: list[Array] = []
         if dtype.kind == "u":
             most = full_range(dtype)
             levels = np.repeat(np.arange(most + 1)[:, None] / most, 3, axis=1)
-            depth = optical_density(levels, white)
-            self._tables = [(depth[:, channel] * colours[:, channel, None]).astype(np.float32) for channel in range(3)]
+            od = optical_density(levels, white)
+            self._tables = [(od[:, channel] * colours[:, channel, None]).astype(np.float32) for channel in range(3)]
 
     def densities(self, pixels: Array) -> list[Array]:
         """Return the densities of each stain in some rows of a picture."""
@@ -52,9 +54,9 @@ class Separation:
             else:
                 light = pixels[:, :, channel].astype(np.float32)
                 check_light(light)
-                depth = optical_density(light, self._white[channel])
+                od = optical_density(light, self._white[channel])
                 for total, colour in zip(correlations, self._colours, strict=True):
-                    total += colour[channel] * depth
+                    total += colour[channel] * od
         return exact_codes(correlations, self._gram)
 
 
@@ -64,23 +66,25 @@ class Rendering:
     Parameters
     ----------
     colours : array of shape (n_stains, 3)
-        Times what densities are to be multiplied by.
+        Colours of the stains, multiplied by the factors of their densities.
     white : array of shape (3,)
     dtype : dtype of the pictures
     """
 
     def __init__(self, colours: Floats, white: Floats, dtype: np.dtype[Any]) -> None:
-        self._colours, self._white, self._dtype = colours.astype(np.float32), white.astype(np.float32), dtype
+        self._colours = colours.astype(np.float32)
+        self._white = white.astype(np.float32)
+        self._dtype = dtype
 
     def draw(self, densities: list[Array], out: Array) -> None:
         """Write the colours of some rows into the first three channels of `out`."""
         most = np.float32(full_range(self._dtype))
         for channel in range(3):
-            depth = self._colours[0, channel] * densities[0]
+            od = self._colours[0, channel] * densities[0]
             for colour, density in zip(self._colours[1:], densities[1:], strict=True):
-                depth += colour[channel] * density
-            np.negative(depth, out=depth)
-            light = np.exp(np.minimum(depth, BRIGHTEST, out=depth), out=depth)
+                od += colour[channel] * density
+            np.negative(od, out=od)
+            light = np.exp(np.minimum(od, BRIGHTEST, out=od), out=od)
             light *= self._white[channel] * most
             if self._dtype.kind == "u":
                 np.rint(light, out=light)

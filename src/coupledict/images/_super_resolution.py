@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import as_file, files
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import fit_many
+from ..estimators.ensemble import fit_many, plain_learner
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin
 from ..estimators.single import DictionaryLearning
@@ -22,36 +21,42 @@ from ..files.packing import pack_half, unpack_half
 from ..files.state import ModelState, check_file_count, make_estimator
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
-from ..foundation.checks import (
-    check_choice,
-    check_count,
-    check_counts,
-    check_non_negative,
-    check_penalty,
-    make_generator,
+from ..foundation.checks import check_choice, make_generator
+from ..foundation.parameters import (
+    BOOLEAN,
+    COUNT,
+    NONE,
+    PENALTY,
+    Choice,
+    Constraints,
+    Instance,
+    Integer,
+    Real,
+    check_value,
 )
 from ..foundation.progress import Callback, Meter
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from . import _sr_anchored, _sr_samples
 from ._resize import imresize, store
-from ._sr_cleaning import planes_to_restore, restore_picture
+from ._sr_colour_restoration import planes_to_restore, restore_picture
 from ._sr_degradation import Degradation, estimate, parse
 from ._sr_geometry import Geometry
 from ._sr_model import DetailPredictor, Model
-from ._sr_pictures import check_picture, check_pictures, luma, n_colors
+from ._sr_pictures import brightness, check_picture, check_pictures, n_colors
 from ._sr_pipeline import back_project, predict_detail
 from ._sr_samples import Draw
 
 SCALES = (2, 3, 4)
+SCALE = Integer(min(SCALES), max(SCALES))
 LEARNING_SAMPLES = 200_000  # more do not improve the dictionaries
 REGRESSION_SAMPLES = 2_000_000  # twice as many add 0.01 dB
 THRESHOLD_SAMPLES = 50_000
 DETAILS_PER_PIXEL = 48 / 9  # components of detail per small pixel of a patch; all of them add 0.02 dB at most
-FLAT = 1e-12  # energy of differences up to which a picture from 0 to 1 counts as flat
+FLAT = 1e-12  # energy of differences below which a picture from 0 to 1 counts as flat
 N_NEIGHBORS = 1024
 RIDGE_ALPHA = 0.1  # for features of norm 1, as in A+
-COUPLED_RIDGE_ALPHA = 1e-3  # what the figures of docs/images.md were measured with
+COUPLED_RIDGE_ALPHA = 1e-3  # the value behind the figures in docs/images.md
 N_NONZERO = {"anchored": 1, "coupled": 2}
 MOST_BACK_PROJECTIONS = 1000  # largest number accepted from a file: each takes time, and a few are enough
 
@@ -60,16 +65,15 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     """Enlarge pictures, and predict the detail that interpolation misses.
 
     A picture is interpolated, and the missing detail is predicted patch by patch. A patch covers 3x3 pixels of the
-    small picture, and there is one around each of them. Its features are the first and second differences of the
-    interpolated picture, reduced to their principal components. Patches are flipped and transposed so that brightness
-    rises along their rows and columns: the model learns one orientation instead of eight [3]_. Where patches overlap,
-    their predictions are averaged; back-projection then ensures that the large picture, made small again, is the small
-    one.
+    small picture; there is one around each pixel. Its features are the first and second differences of the interpolated
+    picture, reduced to their principal components. Patches are flipped and transposed so that brightness rises along
+    their rows and columns: the model learns one orientation instead of eight [3]_. Predictions are averaged where
+    patches overlap; back-projection then ensures that the large picture, made small again, equals the small one.
 
     Two methods predict detail from features. ``"coupled"`` learns dictionaries of features and of detail together,
     codes the features sparsely, and turns the codes into detail [1]_. ``"anchored"`` (A+ [2]_) learns a dictionary of
-    features; each atom gets a linear map from features to detail, fitted to the training samples that correlate with it
-    most, and a patch is predicted by the map of the atom nearest to it. This method is better by 0.3 to 0.6 dB.
+    features; each atom has a linear map from features to detail, fitted to the training samples that correlate with it
+    most, and the map of the nearest atom predicts a patch. This method is better by 0.3 to 0.6 dB.
 
     Pictures are grey or in colour, with or without alpha, as arrays of uint8, uint16, float32 or float64. Integers use
     the range of their type. Floats should be 0 to 1 in `fit`; `upscale` takes any range and neither rounds nor clips
@@ -78,54 +82,55 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     Parameters
     ----------
     scale : {2, 3, 4}, default=3
-        Factor by which width and height grow.
+        Factor by which width and height are enlarged.
     method : {"anchored", "coupled"}, default="anchored"
         How detail is predicted.
     n_components : int, default=1024
-        Atoms of the dictionary.
+        Number of atoms.
     n_nonzero_coefs : int, optional
-        Atoms in the code of a patch while dictionaries are learned, and with ``"coupled"`` in `upscale` too. If left
-        out, it is 2 with ``"coupled"`` and 1 with ``"anchored"``, where a patch belongs to one anchor.
+        Atoms in the code of a patch while dictionaries are learned, and with ``"coupled"`` in `upscale` too. The
+        default is 2 with ``"coupled"`` and 1 with ``"anchored"``, where a patch belongs to one anchor.
     n_neighbors : int, optional
-        About how many training samples the map of an anchor is fitted to; 1024 if left out. Only with ``"anchored"``.
+        Approximate number of training samples that the map of an anchor is fitted to; the default is 1024. Only with
+        ``"anchored"``.
     ridge_alpha : float, optional
-        Ridge penalty of these maps, for features of norm 1; 0.1 if left out. Only with ``"anchored"``.
+        Ridge penalty of these maps, for features of norm 1; the default is 0.1. Only with ``"anchored"``.
     patch_size : int, default=3
         Side of a patch in pixels of the small picture, odd.
     feature_share : float, default=0.999
         Share of the energy of the features that their principal components keep.
     n_detail_components : int, optional
-        Principal components of the detail that are predicted; 48 for the default patches if left out. All of them
-        (``(scale * patch_size) ** 2``) add 0.02 dB at most, and fewer make a smaller and faster model.
+        Number of principal components of the detail that are predicted; the default is 48 for the default patches. All
+        of them (``(scale * patch_size) ** 2``) add at most 0.02 dB; fewer make a smaller and faster model.
     max_samples : int, optional
-        Most patches to learn from; 2,000,000 (``"anchored"``) or 200,000 (``"coupled"``) if left out. If the pictures
-        have fewer, slightly smaller copies of them give more.
+        Largest number of patches to learn from; the default is 2,000,000 (``"anchored"``) or 200,000 (``"coupled"``).
+        If the pictures have fewer, slightly smaller copies of them provide more.
     max_iter : int, default=20
         Iterations of dictionary learning.
     back_projection : int, default=2
         Iterations of back-projection; 0 for none.
     ensemble : bool, default=False
-        Predict each patch from its three nearest anchors together: 0.01 to 0.04 dB better, in about twice the time.
-        Only with ``"anchored"``. (Averaging over the eight flips and transposes of the picture would change nothing,
-        because patches are turned.)
+        Predict each patch from its three nearest anchors: 0.01 to 0.04 dB better, in about twice the time. Only with
+        ``"anchored"``. (Averaging over the eight flips and transposes of the picture would change nothing, because
+        patches are turned.)
     degradation : str, default="none"
-        What the pictures that `upscale` gets have suffered, which is mended before they are enlarged. ``"none"``
-        takes them as they are. ``"auto"`` finds it out from each picture, see :meth:`find_degradation`; if it finds
-        nothing, the result has the same bits as with ``"none"``. ``"noise=10"`` is noise of this standard deviation
-        in each channel, in grey values of 255; ``"jpeg=75"`` is JPEG of this quality; ``"noise=10, jpeg=75"`` is
-        noise that was compressed. The models for it come with the package; `fit` has no part in them.
+        Degradation of the pictures that `upscale` gets; it is removed before they are enlarged. ``"none"`` takes them
+        as they are. ``"auto"`` estimates it from each picture, see :meth:`find_degradation`; if it finds none, the
+        result has the same bits as with ``"none"``. ``"noise=10"`` is noise of this standard deviation in each channel,
+        in grey values of 255; ``"jpeg=75"`` is JPEG of this quality; ``"noise=10, jpeg=75"`` is noise that was
+        compressed. The models for restoration are part of the package; `fit` does not change them.
     n_jobs, verbose
         As in :class:`coupledict.CoupledDictionaryLearning`.
     random_state : int, RandomState, Generator or None
-        Source of the choice of samples and of the start of learning.
+        Randomness of the choice of samples and of the start of learning.
     callback : callable, optional
         Called with a :class:`coupledict.Progress` as iterations and batches of `fit` and tiles of `upscale` are
-        finished. A true return value stops the work by :class:`coupledict.StoppedByCallback`.
+        finished. If it returns a true value, the work ends with :class:`coupledict.StoppedByCallback`.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
-        The dictionary of features: atoms of the coupled one, or anchors.
+        The dictionary of features: its atoms, or the anchors.
     details_ : array of shape (n_components, n_details) or (n_components, n_features, n_details)
         The dictionary of detail for codes over `components_`, or the map of each anchor from features to detail.
     projection_ : array of shape (n_window, n_features)
@@ -133,7 +138,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     basis_ : array of shape (n_details, n_pixels)
         Map from details to the pixels of a turned patch.
     n_samples_ : int
-        Patches learned from.
+        Number of patches learned from.
 
     See Also
     --------
@@ -141,9 +146,9 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
 
     Notes
     -----
-    Models learn from pictures made small by :func:`imresize`, and work best for small pictures that were made so. They
-    take noise and compression artefacts for structure, and exaggerate them; `degradation` is against that. Where it is
-    not ``"none"``, back-projection is left out for pictures that were mended: it would bring the noise back.
+    Models learn from pictures made small by :func:`imresize`, and work best for pictures made small in the same way.
+    They mistake noise and compression artefacts for structure and amplify them; `degradation` prevents that. Pictures
+    that were restored are not back-projected, which would bring the noise back.
 
     `upscale` works in float32 and takes time in proportion to the pixels. It needs about 20 bytes of memory per pixel
     of the result, including the result itself, and about 40 MB per thread.
@@ -174,6 +179,24 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     (606, 768)
     """
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "scale": (SCALE,),
+        "method": (Choice("anchored", "coupled"),),
+        "ensemble": (BOOLEAN,),
+        "n_components": (COUNT,),
+        "n_nonzero_coefs": (NONE, COUNT),
+        "n_neighbors": (NONE, COUNT),
+        "ridge_alpha": (NONE, PENALTY),
+        "patch_size": (Integer(1, odd=True),),
+        "feature_share": (Real(0, 1, closed="right"),),
+        "n_detail_components": (NONE, COUNT),
+        "max_iter": (COUNT,),
+        "back_projection": (Integer(0),),
+        "max_samples": (NONE, COUNT),
+        "degradation": (Instance((str,), "a string"),),
+        **RunMixin._parameter_constraints,
+    }
+
     def __init__(
         self,
         scale: int = 3,
@@ -196,13 +219,24 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
-        self.scale, self.method = scale, method
-        self.patch_size, self.feature_share, self.n_detail_components = patch_size, feature_share, n_detail_components
-        self.n_neighbors, self.ridge_alpha, self.ensemble = n_neighbors, ridge_alpha, ensemble
-        self.max_samples, self.max_iter, self.back_projection = max_samples, max_iter, back_projection
+        self.scale = scale
+        self.method = method
+        self.ensemble = ensemble
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_neighbors = n_neighbors
+        self.ridge_alpha = ridge_alpha
+        self.patch_size = patch_size
+        self.feature_share = feature_share
+        self.n_detail_components = n_detail_components
+        self.max_iter = max_iter
+        self.back_projection = back_projection
+        self.max_samples = max_samples
         self.degradation = degradation
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def fit(self, X: Sequence[npt.ArrayLike], y: object = None) -> Self:
         """Learn from large pictures; `fit` makes the small ones itself.
@@ -221,10 +255,10 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         self._check_parameters()
         planes = check_pictures(X)
         rng, geometry = make_generator(self.random_state), self._geometry()
-        with self._watched() as told:
+        with self._watched() as callback:
             training = self._draw(planes, geometry, rng)
             learn = self._learn_anchored if self.method == "anchored" else self._learn_coupled
-            components, details, n_samples = learn(training, rng, told)
+            components, details, n_samples = learn(training, rng, callback)
         self._keep(Model(geometry, training.projection, training.basis, components, details), n_samples)
         return self
 
@@ -252,15 +286,15 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         found = parse(self.degradation)
         degradation = estimate(array) if found is None else found
         clean = array
-        with self._watched() as told:
+        with self._watched() as callback:
             n_planes = planes_to_restore(array, degradation)
-            meter = Meter(told, "upscaling", n_pixels * (1 + n_planes))
+            meter = Meter(callback, "upscaling", n_pixels * (1 + n_planes))
             if n_planes:
                 clean = restore_picture(array, degradation, n_jobs=n_jobs, meter=meter)
-            plane = luma(clean)
+            plane = brightness(clean)
             detail = predict_detail(predictor, plane, n_jobs=n_jobs, meter=meter)
         shape = (detail.shape[0], detail.shape[1])
-        if not n_planes:  # a picture that was restored need not be explained to the last bit
+        if not n_planes:  # back-projection would bring the noise of a restored picture back
             detail = back_project(detail, plane, self.back_projection)
         out: Array = np.empty(shape + array.shape[2:], array.dtype)
         work = np.float64 if array.dtype == np.float64 else np.float32
@@ -274,7 +308,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
 
     @staticmethod
     def find_degradation(image: npt.ArrayLike) -> Degradation:
-        """Tell what ``degradation="auto"`` finds in a picture.
+        """Estimate the degradation of a picture, as ``degradation="auto"`` does.
 
         Parameters
         ----------
@@ -285,7 +319,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         -------
         Degradation
             With the attributes `noise` and `color_noise`, standard deviations in grey values of 255 (0 for none), and
-            `jpeg_quality` (None for none). It is false if the picture is clean, and its `str` tells it in words.
+            `jpeg_quality` (None for none). It is false if the picture is clean; `str` describes it in words.
 
         Examples
         --------
@@ -312,18 +346,18 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> Self:
-        """Load the model that comes with the package for a scale.
+        """Load the model of the package for a scale.
 
-        It was learned from the photographs of scikit-image whose rights are stated (``images/models/CREDITS.md``), by
-        ``tools/train_super_resolution.py``.
+        ``tools/train_super_resolution.py`` learned it from photographs of scikit-image with stated rights
+        (``images/models/CREDITS.md``).
 
         Parameters
         ----------
         scale : {2, 3, 4}, default=3
         method : {"anchored"}
-            The only method that comes with the package.
+            The only method for which the package has models.
         degradation : str, default="auto"
-            As in :class:`SuperResolution`; by default, the picture tells it.
+            As in :class:`SuperResolution`, with another default.
         ensemble, n_jobs, verbose, callback
             As in :class:`SuperResolution`.
 
@@ -331,33 +365,19 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         -------
         SuperResolution
         """
-        _check_scale(scale)
+        check_value(scale, "scale", SCALE)
         check_choice(method, "method of a pretrained model", ("anchored",))
         with as_file(files(__package__) / "models" / f"super_resolution_x{scale}.safetensors") as path:
             model = cls.load(path)
         model.set_params(ensemble=ensemble, degradation=degradation, n_jobs=n_jobs, verbose=verbose, callback=callback)
         return model
 
-    def _check_parameters(self) -> None:
-        """Raise for parameters that are wrong, or that mean nothing with this method."""
-        _check_scale(self.scale)
-        check_choice(self.method, "method", ("anchored", "coupled"))
-        optional = ("n_nonzero_coefs", "n_neighbors", "n_detail_components", "max_samples")
-        check_counts(self, "n_components", "patch_size", "max_iter", optional=optional)
-        if self.patch_size % 2 == 0:
-            raise ValueError(f"Expected patch_size to be odd, got {self.patch_size}.")
-        if self.ridge_alpha is not None:
-            check_penalty(self.ridge_alpha, "ridge_alpha")
-        if not 0 < check_non_negative(self.feature_share, "feature_share") <= 1:
-            raise ValueError(f"Expected feature_share to be above 0 and at most 1, got {self.feature_share}.")
-        if self.back_projection != 0:
-            check_count(self.back_projection, "back_projection")
+    def _check_combination(self) -> None:
+        parse(self.degradation)
         if self.method == "coupled":
             for name in ("n_neighbors", "ridge_alpha", "ensemble"):
                 if getattr(self, name) not in (None, False):
                     raise ValueError(f"Expected {name} only with method='anchored', got it with method='coupled'.")
-        parse(self.degradation)
-        self._check_run()
 
     def _geometry(self) -> Geometry:
         return Geometry(self.scale, self.patch_size)
@@ -381,7 +401,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     def _to_state(self, *, half: bool = False) -> ModelState:
         """Return the fitted estimator as data; with `half` in half precision.
 
-        The models that come with the package are stored so; the loss in their pictures is too small to measure.
+        The models of the package are stored this way; the effect on results is too small to measure.
         """
         tensors = self._model().tensors()
         facts: dict[str, JSON] = {"n_samples": int(self.n_samples_)}
@@ -428,7 +448,9 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
     def _find_projection(self, windows: Array, geometry: Geometry) -> Array:
         """Return the map from windows to the principal components of their differences."""
         differences = geometry.differences()
-        level = windows - windows[:, :1]  # differences do not depend on the level; products are more exact without
+        level = (
+            windows - windows[:, :1]
+        )  # differences do not depend on the level, and products are more accurate without it
         moments = (level.T @ level).astype(np.float64) / len(level)
         axes = _principal(differences.T @ moments @ differences, self.feature_share)
         return (differences @ axes).astype(np.float32)
@@ -442,10 +464,10 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         return np.ascontiguousarray(axes.T[:most], dtype=np.float32)
 
     def _learn_coupled(
-        self, training: _Training, rng: np.random.Generator, told: Callback | None
+        self, training: _Training, rng: np.random.Generator, callback: Callback | None
     ) -> tuple[Array, Array, int]:
         """Return the dictionary of features, the dictionary of detail for codes over it, and the number of samples."""
-        learner = CoupledDictionaryLearning(
+        learner = plain_learner(
             self.n_components,
             n_nonzero_coefs=self._n_nonzero,
             max_iter=self.max_iter,
@@ -453,11 +475,11 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             ridge_alpha=COUPLED_RIDGE_ALPHA,
             random_state=rng,
         )
-        fit_many([learner], [training.features, training.details], self.n_jobs, told)
+        fit_many([learner], [training.features, training.details], self.n_jobs, callback)
         return learner.components_[0], learner.predictors_[(0,)][1], len(training.features)
 
     def _learn_anchored(
-        self, training: _Training, rng: np.random.Generator, told: Callback | None
+        self, training: _Training, rng: np.random.Generator, callback: Callback | None
     ) -> tuple[Array, Array, int]:
         """Return the anchors, the map from features to detail of each, and the number of samples."""
         planes, geometry, features = training.planes, training.geometry, training.features
@@ -467,7 +489,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
         learner = DictionaryLearning(
             self.n_components, n_nonzero_coefs=self._n_nonzero, max_iter=self.max_iter, random_state=rng
         )
-        fit_many([learner], features, self.n_jobs, told)
+        fit_many([learner], features, self.n_jobs, callback)
         anchors = learner.components_
         with one_blas_thread():
             some, _ = _sr_anchored.normalized(features[:THRESHOLD_SAMPLES], features[:THRESHOLD_SAMPLES])
@@ -485,7 +507,7 @@ class SuperResolution(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc
             read,
             ridge_alpha=RIDGE_ALPHA if self.ridge_alpha is None else self.ridge_alpha,
             n_jobs=count_jobs(self.n_jobs),
-            meter=Meter(told, "fitting maps", len(batches)),
+            meter=Meter(callback, "fitting maps", len(batches)),
         )
         return anchors, maps, n_samples
 
@@ -502,13 +524,8 @@ class _Training:
     details: Array
 
 
-def _check_scale(scale: object) -> None:
-    if isinstance(scale, bool) or not isinstance(scale, int | np.integer) or scale not in SCALES:
-        raise ValueError(f"Expected scale to be 2, 3 or 4, got {scale!r}.")
-
-
 def _principal(moments: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
-    """Return the principal axes that hold a share of the energy, as columns, largest first."""
+    """Return the principal axes that hold a share of the energy, as columns, the largest first."""
     energies, axes = np.linalg.eigh(moments)
     energies = np.maximum(energies[::-1], 0)
     if not energies[0] > FLAT:

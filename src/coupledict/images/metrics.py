@@ -1,15 +1,14 @@
 """Quality of pictures: four measures of fusion, implemented from their definitions, and the signal-to-noise ratio.
 
-The four measures judge a picture fused from two sources, without a reference. They ask how much of the sources is
-found in it: of their edges (:func:`q_abf`), of their grey levels (:func:`nmi`), of their local structure (:func:`q_y`),
-of the contrast that the eye sees (:func:`q_cb`). A copy of one source scores high on :func:`nmi` and :func:`q_y`, so
-never trust these two alone.
+The four measures assess a picture fused from two sources, without a reference. They measure how much of the sources it
+retains: their edges (:func:`q_abf`), their grey levels (:func:`nmi`), their local structure (:func:`q_y`), or the
+contrast that the eye sees (:func:`q_cb`). A copy of one source scores high on :func:`nmi` and :func:`q_y`, so never
+rely on these two alone.
 
-Every function takes grey pictures of shape (height, width), or colour pictures of shape (height, width, 3 or 4), of
-which it uses the luma 0.299 R + 0.587 G + 0.114 B: with weights of 16 bits, and rounded to integers if the picture
-holds integers, as Pillow's ``convert("L")`` does. Alpha is ignored. The papers leave a few things open (borders, flat
-windows, the angle between two gradients); the Notes of each function tell what was chosen. All computation is in
-float64.
+Every function takes grey pictures of shape (height, width), or colour pictures of shape (height, width, 3 or 4), and
+uses the luma 0.299 R + 0.587 G + 0.114 B of the latter: with weights of 16 bits, and rounded to integers if the picture
+holds integers, as Pillow's ``convert("L")`` does. Alpha is ignored. The papers leave some details open (borders, flat
+windows, the angle between two gradients); the Notes of each function state the choices. All computation is in float64.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ ANGLE_SIGMOID = (0.9879, 22.0, 0.8)
 
 # Yang et al.
 WINDOW, WINDOW_SIGMA = 7, 1.5
-ALIKE = 0.75  # from this similarity of the sources on, both count; below it only the one that is better preserved
+SIMILAR = 0.75  # sources at least this similar both count; otherwise only the one that is better preserved
 STABILIZER = 1e-5  # K of the constants C = (K L)^2 of SSIM: large enough to hide rounding, too small to change a score
 
 # Chen and Blum: the contrast sensitivity function, the two Gaussians of the local contrast, the masking function
 SENSITIVITY_WIDE, SENSITIVITY_NARROW, SENSITIVITY_DIP = 15.387, 1.3456, 0.7622
-VIEWING_ANGLE = 15.0  # degrees that the picture takes up in the field of view
+VIEWING_ANGLE = 15.0  # degrees of the field of view that the picture covers
 CONTRAST_SIGMAS = (2.0, 4.0)
 MASKING_P, MASKING_Q, MASKING_Z = 3, 2, 1e-4
 ROUNDING = 1e-10  # differences below this share of the largest value are rounding errors of the filters
@@ -63,7 +62,7 @@ def fusion_scores(
     Returns
     -------
     dict
-        The scores by the names of the functions: ``"q_abf"``, ``"nmi"``, ``"q_y"``, ``"q_cb"``. More is better.
+        The scores by the names of the functions: ``"q_abf"``, ``"nmi"``, ``"q_y"``, ``"q_cb"``. Higher is better.
 
     Examples
     --------
@@ -71,9 +70,9 @@ def fusion_scores(
     >>> from scipy.ndimage import gaussian_filter
     >>> from coupledict.images import metrics
     >>> sharp = np.random.default_rng(0).uniform(0, 255, (64, 64))
-    >>> soft = gaussian_filter(sharp, 2)
     >>> first, second = sharp.copy(), sharp.copy()
-    >>> first[:, 32:], second[:, :32] = soft[:, 32:], soft[:, :32]
+    >>> first[:, 32:] = gaussian_filter(sharp, 2)[:, 32:]
+    >>> second[:, :32] = gaussian_filter(sharp, 2)[:, :32]
     >>> good = metrics.fusion_scores(first, second, sharp)
     >>> average = metrics.fusion_scores(first, second, (first + second) / 2)
     >>> all(good[name] > average[name] for name in good)
@@ -89,10 +88,10 @@ def fusion_scores(
 
 
 def q_abf(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> float:
-    """Measure how much of the edges of the sources is found in a fused picture (Xydeas and Petrovic, Q^AB/F).
+    """Measure how much of the edges of the sources a fused picture retains (Xydeas and Petrovic, Q^AB/F).
 
-    With the gradient ``g`` of the Sobel operator in each picture, the strength that is kept of a source A is
-    ``G = min(|g_A|, |g_F|) / max(|g_A|, |g_F|)``, the direction that is kept is ``D = 1 - angle(g_A, g_F) / (pi / 2)``,
+    With the gradient ``g`` of the Sobel operator in each picture, the retained strength of a source A is
+    ``G = min(|g_A|, |g_F|) / max(|g_A|, |g_F|)``, its retained direction is ``D = 1 - angle(g_A, g_F) / (pi / 2)``,
     and
 
         Q^AF = 0.9994 / (1 + exp(-15 (G - 0.5))) * 0.9879 / (1 + exp(-22 (D - 0.8)))
@@ -113,10 +112,10 @@ def q_abf(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> 
 
     Notes
     -----
-    The paper takes the difference of two arc tangents as the angle. It jumps at vertical gradients, so that an edge
-    that was kept counts as lost. Here the angle is the one between the two gradients, from 0 to pi: an edge keeps its
+    The paper defines the angle as the difference of two arc tangents. It jumps at vertical gradients, so that an edge
+    that was retained counts as lost. Here it is the angle between the two gradients, from 0 to pi: an edge keeps its
     direction if its dark side stays dark, and rotating all pictures by 90 degrees does not change the score. Gradients
-    are computed only where the operator fits into the picture, without padding. Other readings move the scores of good
+    are computed only where the operator fits into the picture, without padding. Other choices change the scores of good
     fusions of photographs: the difference of arc tangents by -.0003, angles modulo pi by +.008, a border of zeros by
     +.016.
 
@@ -139,7 +138,7 @@ def q_abf(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> 
 
 
 def nmi(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike, *, data_range: float = 255) -> float:
-    """Measure how much the grey levels of a fused picture tell about those of the sources (Hossny et al., normalised).
+    """Measure the mutual information of the grey levels of a fused picture and its sources (Hossny et al., normalised).
 
     With the entropies H of 256 grey levels and the mutual information I of pairs of them:
 
@@ -183,11 +182,11 @@ def nmi(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike, *, da
 
 
 def q_y(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> float:
-    """Measure how much of the local structure of the sources is found in a fused picture (Yang et al., Q_Y).
+    """Measure how much of the local structure of the sources a fused picture retains (Yang et al., Q_Y).
 
     S is the structural similarity (SSIM) of two pictures in a window, v the variance in it. Where the sources are
-    alike, S(A, B) >= 0.75, a window scores ``l S(A, F) + (1 - l) S(B, F)`` with ``l = v_A / (v_A + v_B)``; elsewhere it
-    scores the larger of ``S(A, F)`` and ``S(B, F)``. The score is the mean over all windows.
+    similar, S(A, B) >= 0.75, a window scores ``l S(A, F) + (1 - l) S(B, F)`` with ``l = v_A / (v_A + v_B)``; elsewhere
+    it scores the larger of ``S(A, F)`` and ``S(B, F)``. The score is the mean over all windows.
 
     Parameters
     ----------
@@ -204,9 +203,9 @@ def q_y(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> fl
     Notes
     -----
     Windows have 7 x 7 pixels, as in the paper, with Gaussian weights of width 1.5, and lie within the picture. The
-    constants of SSIM are ``C1 = C2 = (1e-5 L)^2`` with L the largest value in the pictures. They only decide what 0 / 0
-    means: two flat windows are alike in contrast and structure. The usual constants, (0.01 L)^2 and (0.03 L)^2, forgive
-    errors in smooth parts and raise the scores of good fusions by .005.
+    constants of SSIM are ``C1 = C2 = (1e-5 L)^2`` with L the largest value in the pictures. They only define 0 / 0: two
+    flat windows are equal in contrast and structure. The usual constants, (0.01 L)^2 and (0.03 L)^2, tolerate errors in
+    smooth regions and raise the scores of good fusions by .005.
 
     References
     ----------
@@ -227,13 +226,13 @@ def q_y(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> fl
 
 
 def q_cb(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> float:
-    """Measure how much of the visible contrast of the sources is found in a fused picture (Chen and Blum, Q_CB).
+    """Measure how much of the visible contrast of the sources a fused picture retains (Chen and Blum, Q_CB).
 
-    Each picture goes through a model of the eye: the contrast sensitivity filter
+    Each picture passes through a model of the eye: the contrast sensitivity filter
     ``exp(-(r / 15.387)^2) - 0.7622 exp(-(r / 1.3456)^2)`` for r cycles per degree; the local contrast
     ``c = |smooth_2 / smooth_4 - 1|`` of its copies smoothed by Gaussians of widths 2 and 4 pixels; the masked contrast
-    ``m = c^3 / (c^2 + 0.0001)``. What is kept of a source A is ``min(m_A, m_F) / max(m_A, m_F)``. The score is the mean
-    over all pixels of what is kept of A and of B, weighted by ``m_A^2`` and ``m_B^2``.
+    ``m = c^3 / (c^2 + 0.0001)``. The retained share of a source A is ``min(m_A, m_F) / max(m_A, m_F)``. The score is
+    the mean over all pixels of the retained shares of A and B, weighted by ``m_A^2`` and ``m_B^2``.
 
     Parameters
     ----------
@@ -249,11 +248,11 @@ def q_cb(first: npt.ArrayLike, second: npt.ArrayLike, fused: npt.ArrayLike) -> f
 
     Notes
     -----
-    The picture takes up 15 degrees of the field of view in height and in width, so r is the number of cycles in the
-    picture over 15. The filter works on the Fourier transform and treats the picture as periodic; the Gaussians are cut
-    off at four widths, and the picture is mirrored at its borders (padding with zeros would create contrast there).
-    Grey levels are taken as they are; stretching each picture to the full range first, as some programs do, lowers the
-    scores of good fusions by .014. Where a pixel has no contrast in any picture, there is nothing to lose: it scores 1.
+    The picture covers 15 degrees of the field of view in height and width, so r is the number of cycles in the picture
+    divided by 15. The filter works on the Fourier transform and treats the picture as periodic; the Gaussians are
+    truncated at four widths, and the picture is mirrored at its borders (padding with zeros would create contrast
+    there). Grey levels are not rescaled; stretching each picture to the full range first, as some programs do, lowers
+    the scores of good fusions by .014. A pixel without contrast in all pictures scores 1, because nothing can be lost.
 
     References
     ----------
@@ -279,18 +278,18 @@ def psnr(reference: npt.ArrayLike, image: npt.ArrayLike, *, data_range: float = 
     Parameters
     ----------
     reference : array of shape (height, width) or (height, width, 3 or 4)
-        What the picture should be, with values from 0 to `data_range`.
+        The true picture, with values from 0 to `data_range`.
     image : array of shape (height, width) or (height, width, 3 or 4)
         The picture. Grey is compared as it is, neither rounded nor clipped; colour by its luma.
     data_range : float, default=255
         The value of white, with black at 0: 65535 for pictures of 16 bits, 1 for floating-point pictures on that scale.
     crop : int, default=0
-        Pixels left out on each of the four sides. Super-resolution is usually scored with `crop` equal to its factor.
+        Pixels ignored on each of the four sides. Super-resolution is usually scored with `crop` equal to its factor.
 
     Returns
     -------
     float
-        Infinite where there is no difference.
+        Infinite if there is no difference.
 
     Examples
     --------
@@ -326,7 +325,7 @@ def _q_abf(first: Image, second: Image, fused: Image) -> float:
 
 
 def _sobel(image: Image) -> tuple[Image, Image]:
-    """Return the horizontal and the vertical derivative at all pixels but those of the border."""
+    """Return the horizontal and vertical derivatives at all pixels except those of the border."""
     down = image[:-2] + 2 * image[1:-1] + image[2:]
     across = image[:, :-2] + 2 * image[:, 1:-1] + image[:, 2:]
     return down[:, 2:] - down[:, :-2], across[2:] - across[:-2]
@@ -372,17 +371,17 @@ def _entropy(counts: npt.NDArray[np.int64]) -> float:
     return max(0.0, -float(np.sum(p * np.log2(p))))
 
 
-def _q_y(first: Image, second: Image, fused: Image, alike: float = ALIKE) -> float:
+def _q_y(first: Image, second: Image, fused: Image, similar: float = SIMILAR) -> float:
     scale = max(float(np.abs(image).max()) for image in (first, second, fused))
     if scale == 0:
         return 1.0
     # Values near 0 lose the fewest digits when a squared mean is subtracted from a mean of squares.
     windows = _Windows([image / scale - 0.5 for image in (first, second, fused)])
-    sources_alike, a_kept, b_kept = windows.similarity(0, 1), windows.similarity(0, 2), windows.similarity(1, 2)
+    similarity, a_kept, b_kept = windows.similarity(0, 1), windows.similarity(0, 2), windows.similarity(1, 2)
     a_varies, b_varies = windows.covariance(0, 0), windows.covariance(1, 1)
     share = (a_varies + STABILIZER**2 / 2) / (a_varies + b_varies + STABILIZER**2)
     both = share * a_kept + (1 - share) * b_kept
-    return float(np.mean(np.where(sources_alike >= alike, both, np.maximum(a_kept, b_kept))))
+    return float(np.mean(np.where(similarity >= similar, both, np.maximum(a_kept, b_kept))))
 
 
 class _Windows:

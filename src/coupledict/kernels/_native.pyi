@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,55 +22,41 @@ def current_cpu() -> int: ...
 class Workspace:
     def __init__(self) -> None: ...
 
-class _Plan:
-    n_atoms: int
-    n_features: int
-    has_gram: bool
-    def __init__(self, atoms: npt.NDArray[Any], norms: npt.NDArray[np.float64], level: str) -> None: ...
-    def allocate_gram(self) -> None: ...
-    def prepare_masks(self, atoms: npt.NDArray[Any]) -> None: ...
-    def fill_gram(self, start: int, stop: int, workspace: Workspace) -> None: ...
-    def encode(
+class Settings:
+    def __init__(
         self,
-        views: list[npt.NDArray[Any]],
-        scales: list[float],
         *,
         n_nonzero: int,
+        room: int,
         tol: float,
         pursuit: str,
         alpha: float,
         positive: bool,
-        gram_free: bool,
-        careful: bool,
-        narrow: bool,
-        masked: bool,
-        workspace: Workspace,
-        stop: npt.NDArray[np.int32],
-        counts: npt.NDArray[np.int32],
-        indices: npt.NDArray[np.int32],
-        values: npt.NDArray[Any],
-        energy: npt.NDArray[np.float64],
-        status: npt.NDArray[np.uint8],
-    ) -> int: ...
-    @staticmethod
-    def encode_support(
-        plans: Sequence[_Plan],
-        views: list[npt.NDArray[Any]],
+        method: str,
+    ) -> None: ...
+
+class _Plan:
+    has_gram: bool
+    n_retried: int
+    def __init__(
+        self,
+        dictionaries: list[tuple[npt.NDArray[Any], npt.NDArray[np.float64]]],
         scales: list[float],
-        *,
-        n_nonzero: int,
-        tol: float,
-        positive: bool,
-        careful: bool,
-        narrow: bool,
+        level: str,
+        masked: bool,
+        make_precise: Callable[[], list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]],
+    ) -> None: ...
+    def allocate_gram(self) -> None: ...
+    def fill_gram(self, dictionary: int, start: int, stop: int, workspace: Workspace) -> None: ...
+    def encode(
+        self,
+        views: list[npt.NDArray[Any]],
+        settings: Settings,
         workspace: Workspace,
         stop: npt.NDArray[np.int32],
-        counts: npt.NDArray[np.int32],
-        indices: npt.NDArray[np.int32],
-        values: list[npt.NDArray[Any]],
         energy: npt.NDArray[np.float64],
         status: npt.NDArray[np.uint8],
-    ) -> int: ...
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], list[npt.NDArray[Any]]]: ...
 
 class Plan32(_Plan): ...
 class Plan64(_Plan): ...

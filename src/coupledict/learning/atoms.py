@@ -11,11 +11,11 @@ import scipy.linalg
 
 from ..foundation.arrays import Array, Flags, Floats
 from ..parallel.blas import one_blas_thread
+from .scaling import power_of_two
 
 #: Of a joint atom, a part smaller than this share of the largest part of its view is a rounding error: samples may
 #: have been coded in float32.
 LEAST_PART = 1e-5
-ORDINARY = 20  # numbers from 2^-20 to 2^20 have squares that neither over- nor underflow
 ROWS_PER_CALL = 512  # rows of a product or columns of a solution per call: an interrupt is noticed between two calls
 
 
@@ -23,28 +23,6 @@ def solve_factored(factor: Any, right: Array) -> Floats:
     """Solve with a Cholesky factor like ``scipy.linalg.cho_solve``, but a few columns per call."""
     starts = range(0, right.shape[1], ROWS_PER_CALL)
     return np.hstack([scipy.linalg.cho_solve(factor, right[:, start : start + ROWS_PER_CALL]) for start in starts])
-
-
-def power_of_two(size: float) -> float:
-    """Return the power of two nearest to a number; 1 for 0 and for numbers of ordinary size."""
-    power = round(float(np.log2(size))) if size > 0 else 0
-    return 2.0**power if abs(power) > ORDINARY else 1.0
-
-
-def weight_unit(weights: Floats) -> float:
-    """Return the power of two to divide weights by, so that no sum of weighted squares overflows; usually 1."""
-    power = round(float(np.log2(weights.max())))
-    return 2.0 ** float(np.clip(power, -1020, 1020)) if abs(power) > 2 * ORDINARY else 1.0
-
-
-def ordinary_size(dictionaries: list[Array]) -> tuple[list[Array], float]:
-    """Return dictionaries divided by one power of two, so that their entries are of ordinary size, and that power.
-
-    Atoms of joint norm have the scale of the samples where weights are balanced. Coding takes samples that are scaled
-    to ordinary size; with such atoms, the squares of codes do not overflow.
-    """
-    unit = power_of_two(max(float(np.abs(atoms).max()) for atoms in dictionaries))
-    return (dictionaries if unit == 1 else [np.asarray(atoms, np.float64) / unit for atoms in dictionaries]), unit
 
 
 @dataclass

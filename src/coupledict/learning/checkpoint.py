@@ -26,6 +26,7 @@ from ..foundation.text import quoted
 from .atoms import in_view_order
 from .fitted import FittedDictionaries
 from .loop import Loop, Position
+from .model_file import to_tensors
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 MT19937_WORDS, PHILOX_WORDS = 624, 4  # words of their states
@@ -84,8 +85,8 @@ class SavedFit:
         order = self.position.order
         if order is not None and order.n_samples != (places := data.order(np.random.default_rng(0)).n_samples):
             raise ValueError(
-                f"Expected the samples cut into chunks as when {self.name} was made, {order.n_samples} parts to take"
-                f" them by, got {places}."
+                f"Expected the samples in the same chunks as when {self.name} was made, {order.n_samples} of them, got"
+                f" {places}."
             )
 
 
@@ -113,8 +114,11 @@ class Checkpoint:
         parameters: dict[str, Any],
         names: dict[str, JSON],
     ) -> None:
-        self._path, self._every = path, check_count(every, "checkpoint_every")
-        self._estimator, self._parameters, self._names = estimator, parameters, names
+        self._path = path
+        self._every = check_count(every, "checkpoint_every")
+        self._estimator = estimator
+        self._parameters = parameters
+        self._names = names
         self._written = -1  # the iteration of the last checkpoint
         target = Path(os.path.realpath(path))
         self._replace = target.exists()  # what another program makes meanwhile is not replaced
@@ -131,8 +135,9 @@ class Checkpoint:
         if not due or position.iteration in (0, self._written):
             return
         components, order = in_view_order(loop.groups, data.dtype), position.order
-        fitted = FittedDictionaries(components, loop.plan.weights, loop.history, len(loop.history))
-        tensors, facts = fitted.tensors_and_facts()
+        standard = None if data.standard is None else data.standard.scaled(1 / data.scale)
+        fitted = FittedDictionaries(components, loop.plan.weights, loop.history, len(loop.history), standard=standard)
+        tensors, facts = to_tensors(fitted)
         for group in loop.groups:
             for v, part in zip(group.views, group.parts(), strict=True):
                 tensors[f"checkpoint.atoms.{v}"] = np.ascontiguousarray(part / group.unit)
@@ -156,7 +161,8 @@ class Checkpoint:
             if error.errno is None:
                 raise type(error)(f"{sentence} {error}") from error
             raise OSError(error.errno, f"{sentence} {error.strerror}", os.fspath(self._path)) from error
-        self._written, self._replace = position.iteration, True
+        self._written = position.iteration
+        self._replace = True
 
 
 def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: dict[str, Any]) -> SavedFit:
@@ -184,7 +190,7 @@ def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: di
 
 
 def _rebuild(state: ModelState, name: str) -> SavedFit:
-    told, n_views = state.facts["checkpoint"], state.facts["n_views"]
+    facts, n_views = state.facts["checkpoint"], state.facts["n_views"]
     history = check_history(state.facts["history"])
     weights = check_file_weights(state.tensors["view_weights"], n_views)
     atoms = [state.tensors[f"checkpoint.atoms.{v}"] for v in range(n_views)]
@@ -195,17 +201,17 @@ def _rebuild(state: ModelState, name: str) -> SavedFit:
         raise ValueError("its arrays do not fit each other")
     if any(array.dtype != np.float64 or array.size == 0 for array in [*atoms, *filled_by]):
         raise ValueError("its arrays are empty or not of float64")
-    order = None if told["order"] is None else _restore_order(told["order"])
-    iteration, place = (check_file_count(told[key], key) for key in ("iteration", "place"))
+    order = None if facts["order"] is None else _restore_order(facts["order"])
+    iteration, place = (check_file_count(facts[key], key) for key in ("iteration", "place"))
     if iteration != len(history):
         raise ValueError("its history does not have one record for each iteration")
     if any(key not in record for record in history for key in ("limit", "objective", "n_samples")):
         raise ValueError("its history is not complete")
-    position = Position(iteration, order, place, bool(told["all_in"]), list(filled_by))
-    n_samples = check_file_count(told["n_samples"], "number of samples")
-    rng = _restore_generator(told["generator"])
+    position = Position(iteration, order, place, bool(facts["all_in"]), list(filled_by))
+    n_samples = check_file_count(facts["n_samples"], "number of samples")
+    rng = _restore_generator(facts["generator"])
     names = state.facts.get("view_names_in")
-    return SavedFit(atoms, weights, history, position, rng, n_samples, str(told["dtype"]), names, name)
+    return SavedFit(atoms, weights, history, position, rng, n_samples, str(facts["dtype"]), names, name)
 
 
 def _restore_order(numbers: Any) -> Order:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..coding.samples import not_finite
+from ..coding.samples import Samples, not_finite
+from ..data.moments import Moments
 from ..foundation.arrays import Array, Floats
 from ..parallel.jobs import Threads
-from .moments import Moments
 from .predictors import ANY_OTHERS, Predictors
+from .view_predictor import TargetPredictors
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Decoder:
         Counts beside the codes where known entries stay.
     threads : int
         Threads that the moments may use.
+    targets : dict of TargetPredictors
+        For each view that has predictors of its own, what fills it in where a sample lacks it.
     """
 
     components: list[Array]
@@ -52,6 +55,7 @@ class Decoder:
     moments: Moments | None = None
     threads: int = 1
     missing: bool = True
+    targets: dict[int, TargetPredictors] = field(default_factory=dict)
 
     @property
     def widths(self) -> list[int]:
@@ -84,7 +88,19 @@ class Decoder:
             decoded.append(out)
         if self.keep and self.moments is not None:
             decoded = self._with_moments(self.moments, known, decoded)
+        if self.keep:
+            self._predict_absent(known, decoded)
         return decoded
+
+    def _predict_absent(self, known: dict[int, Array], decoded: list[Array]) -> None:
+        """Fill in views that samples lack as a whole by the predictors that there are; `decoded` is changed."""
+        for v, predictors in self.targets.items():
+            own = known.get(v)
+            rows = np.arange(len(decoded[v])) if own is None else np.flatnonzero(_is_absent(own))
+            if rows.size and predictors.usable:
+                views = [known[u][rows] for u in self.given]
+                samples = Samples(views, decoded[v].dtype, missing=self.missing)
+                decoded[v][rows] = predictors.predict(samples, Threads(self.threads))[0]
 
     def _check_uncoded(self, views: dict[int, Array]) -> None:
         """Raise for NaN, unless it is allowed, and infinity in views that are returned although none was coded."""

@@ -16,12 +16,11 @@ from scipy.optimize import nnls
 
 from ..data.interface import Data
 from ..data.memory import InMemory
-from ..data.moments import MomentSums
+from ..data.moments import Moments, MomentSums, SumMoments
 from ..foundation.arrays import Array, Floats
 from ..foundation.quiet import without_warnings
 from ..parallel.jobs import Threads
 from .fitted import FittedDictionaries
-from .moments import Moments
 from .settings import LearningSettings
 
 MOST_FEATURES = 1024  # each pattern of known entries takes a Cholesky factor of up to this size
@@ -54,20 +53,22 @@ def fit_moments(
     judges = _hide([np.asarray(view) for view in data.draw(N_JUDGES, rng)], rng)
     if np.count_nonzero(judges.hidden) < LEAST_HIDDEN:
         return None
-    sums = data.moments(many, threads)
+    sums = data.run(SumMoments(), threads, many)
     shrinkage, expected = _best_shrinkage(sums - MomentSums.over([judges.table]), judges, threads)
-    mean, correlation, spread = _correlations(sums)
+    mean, correlation, deviations = _correlations(sums)
     if data.missing:  # a step of expectation and maximisation: pairs of features that few samples know gain much by it
-        first = Moments(mean, _covariance(correlation, spread, shrinkage), np.empty((0, 2)))
-        sums = data.moments(some, threads, functools.partial(first.expect, threads=Threads(threads.count)))
+        first = Moments(mean, _covariance(correlation, deviations, shrinkage), np.empty((0, 2)))
+        fill = functools.partial(first.expect, threads=Threads(threads.count))
+        sums = data.run(SumMoments(fill), threads, some)
         shrinkage, expected = _best_shrinkage(sums - MomentSums.over([judges.table], first.expect), judges, threads)
-        mean, correlation, spread = _correlations(sums)
+        mean, correlation, deviations = _correlations(sums)
     with without_warnings():
         batch = InMemory(np.split(judges.shown.astype(data.dtype), np.cumsum(data.widths)[:-1], axis=1))
         batch.missing = True
-        coded = np.hstack(fitted.impute(batch, settings, threads))
+        plain = dataclasses.replace(fitted, standard=None)  # these samples are standardized already
+        coded = np.hstack(plain.impute(batch, settings, threads))
     shares = _shares(judges, np.asarray(coded, np.float64), expected, data.widths)
-    return Moments(mean, _covariance(correlation, spread, shrinkage), shares)
+    return Moments(mean, _covariance(correlation, deviations, shrinkage), shares)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,31 +103,31 @@ def _correlations(sums: MomentSums) -> tuple[Floats, Floats, Floats]:
     """Return means, correlations that are positive semidefinite, and standard deviations."""
     mean, covariance = sums.estimate()
     variance = np.maximum(np.diag(covariance), 0)
-    spread = np.sqrt(variance)
-    safe = np.where(spread > 0, spread, 1)
+    deviations = np.sqrt(variance)
+    safe = np.where(deviations > 0, deviations, 1)
     correlation = np.clip(covariance / np.outer(safe, safe), -1, 1)
     np.fill_diagonal(correlation, 1.0)
     # Pairs that were seen in different samples need not fit together.
     values, vectors = np.linalg.eigh((correlation + correlation.T) / 2)
     clipped = (vectors * np.maximum(values, 0)) @ vectors.T
     sizes = np.sqrt(np.maximum(np.diag(clipped), np.finfo(np.float64).tiny))
-    return mean, clipped / np.outer(sizes, sizes), spread
+    return mean, clipped / np.outer(sizes, sizes), deviations
 
 
-def _covariance(correlation: Floats, spread: Floats, shrinkage: float) -> Floats:
+def _covariance(correlation: Floats, deviations: Floats, shrinkage: float) -> Floats:
     """Return covariances from correlations that are drawn towards 0."""
     shrunk = (1 - shrinkage) * (correlation + correlation.T) / 2
     np.fill_diagonal(shrunk, 1.0)
-    safe = np.where(spread > 0, spread, float(spread.max(initial=0)) or 1.0)
+    safe = np.where(deviations > 0, deviations, float(deviations.max(initial=0)) or 1.0)
     return np.asarray(shrunk * np.outer(safe, safe))
 
 
 def _best_shrinkage(sums: MomentSums, judges: _Judges, threads: Threads) -> tuple[float, Floats]:
     """Return the shrinkage that predicts the hidden entries best, from the other samples, and these predictions."""
-    mean, correlation, spread = _correlations(sums)
+    mean, correlation, deviations = _correlations(sums)
     best, chosen, expected = np.inf, SHRINKAGES[-1], judges.table
     for shrinkage in SHRINKAGES:
-        moments = Moments(mean, _covariance(correlation, spread, shrinkage), np.empty((0, 2)))
+        moments = Moments(mean, _covariance(correlation, deviations, shrinkage), np.empty((0, 2)))
         filled = moments.expect(judges.shown, threads)
         error = float(np.sum((filled - judges.table)[judges.hidden] ** 2))
         if error < best:

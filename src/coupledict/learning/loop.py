@@ -9,25 +9,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
-from ..coding.coder import Workspaces
-from ..coding.making import make_coder
-from ..coding.passes import encode
 from ..coding.recipe import Recipe
-from ..coding.results import WorstSamples
+from ..coding.results import PassSums
 from ..coding.rule import CodingRule
-from ..data.block_work import Wanted
 from ..data.interface import Data, Portion
+from ..data.jobs import KeepCodes, SumCodes
+from ..data.memory import InMemory
 from ..data.order import Order
 from ..files.state import LARGEST
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Callback, LearningProgress, Record
-from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads
 from .atoms import AtomGroup, in_view_order
+from .scaling import Scaling
 from .start import positive_parts
-from .unused import UnusedRule
-from .updates import CodeUpdate, SumUpdate, Update
+from .updates import CodeUpdate, SumUpdate, UnusedRule, Update
 
 
 @dataclass(frozen=True)
@@ -37,15 +35,15 @@ class LoopPlan:
     Attributes
     ----------
     rule : CodingRule
-        The rule for the scaled samples; its `n_nonzero` is replaced by the entries of `limits`.
+        The rule for scaled samples and weights; its `n_nonzero` is replaced by the entries of `limits`.
     limits : array of shape (max_iter,)
         Maximal number of atoms per sample, for each iteration.
     sizes : array of shape (max_iter,), or None
         Number of samples that each pass reads; None if every pass reads all.
     weights : array of shape (n_views,)
-        As they were given; passes over the samples use them, `rule` and their objective divided by `weight_unit`.
-    weight_unit : float
-        A power of two, 1 for weights of ordinary size.
+        As they were given.
+    scaling : Scaling
+        How passes see samples and weights.
     update, unused, stop_tol
         As in :class:`coupledict.learning.settings.LearningSettings`.
     threads : Threads
@@ -56,14 +54,13 @@ class LoopPlan:
     switch : int or None
         Where entries are missing, the iteration from which on samples are filled in before they are coded, by the
         dictionaries of that moment; before it, they are coded by their known entries. None for complete samples.
-    whole_only : bool
-        Whether samples that lack a whole view are left out before the switch.
     """
 
     rule: CodingRule
     limits: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64] | None
     weights: Floats
+    scaling: Scaling
     update: Update
     unused: UnusedRule
     stop_tol: float
@@ -71,45 +68,34 @@ class LoopPlan:
     dtype: np.dtype[Any]
     extrapolation: float = 0.0
     switch: int | None = None
-    whole_only: bool = False
-    weight_unit: float = 1.0
 
     @property
     def relative_weights(self) -> Floats:
-        """Weights near 1."""
-        return self.weights / self.weight_unit
+        """Weights as passes see them."""
+        return self.scaling.relative(self.weights)
 
 
-@dataclass
-class Outcome:
-    """The figures of one iteration."""
+def make_record(
+    found: PassSums, limit: int, seconds: float, scaling: Scaling, residuals: Floats | None = None
+) -> Record:
+    """Return the entry of the history for a pass, in plain Python numbers, for samples and weights as they were given.
 
-    n_samples: int
-    energy: float
-    n_nonzeros: int
-    view_energies: Floats
-    uses: npt.NDArray[np.int64]
-    worst: WorstSamples
-    penalty: float = 0.0
-
-    def record(self, limit: int, seconds: float, scale: float, weight_unit: float = 1.0) -> Record:
-        """Return the entry of the history, in plain Python numbers.
-
-        The energies here are those of samples multiplied by `scale`, with weights divided by `weight_unit`; the record
-        is for the original samples and weights.
-        """
-        n, root = max(self.n_samples, 1), float(np.sqrt(weight_unit))
-        return {
-            "seconds": seconds,
-            "limit": limit,
-            "n_samples": self.n_samples,
-            "mean_nonzeros": self.n_nonzeros / n,
-            "objective": min((self.energy + self.penalty) / scale / scale * weight_unit, LARGEST),
-            "error": float(np.sqrt(self.energy)) / n / scale * root,
-            "rms": float(np.sqrt(self.energy / n)) / scale * root,
-            "view_errors": [float(np.sqrt(left)) / n / scale for left in self.view_energies],
-            "unused": int(np.count_nonzero(self.uses == 0)),
-        }
+    `residuals` are the squared residuals of the views; without them the entry lacks the errors of the views.
+    """
+    n = max(found.n_samples, 1)
+    record: Record = {
+        "seconds": seconds,
+        "limit": limit,
+        "n_samples": found.n_samples,
+        "mean_nonzeros": found.n_nonzeros / n,
+        "objective": min(scaling.energy(found.energy + found.penalty), LARGEST),
+        "error": scaling.root(float(np.sqrt(found.energy)) / n),
+        "rms": scaling.root(float(np.sqrt(found.energy / n))),
+    }
+    if residuals is not None:
+        record["view_errors"] = [float(np.sqrt(left)) / n / scaling.samples for left in residuals]
+    record["unused"] = int(np.count_nonzero(found.uses == 0))
+    return record
 
 
 @dataclass
@@ -154,7 +140,9 @@ class Loop:
         history: list[Record] | None = None,
         position: Position | None = None,
     ) -> None:
-        self.data, self.groups, self.plan = data, groups, plan
+        self.data = data
+        self.groups = groups
+        self.plan = plan
         self.history: list[Record] = history or []
         self.position = position or Position()
         self._filled: Data | None = None  # in memory, samples are filled in once
@@ -197,6 +185,8 @@ class Loop:
 
     def _progress(self) -> LearningProgress:
         components = in_view_order(self.groups, self.data.dtype)
+        if self.data.standard is not None:
+            components = self.data.standard.restored_atoms(components)
         return LearningProgress("learning", self.position.iteration, self.n_iter, components, list(self.history))
 
     def _iterate(self) -> tuple[Record, int]:
@@ -209,12 +199,13 @@ class Loop:
             if not position.all_in:
                 size = int(plan.sizes[position.iteration])
             portion, place = self.data.take(position.order, place, size)
-        outcome = self._learn_from(portion, size)
+        found, residuals = self._learn_from(portion, size)
         seconds = (self.history[-1]["seconds"] if self.history else 0.0) + time.perf_counter() - began
         limit = int(plan.limits[position.iteration])
-        return outcome.record(limit, seconds, self.data.scale, plan.weight_unit), place
+        return make_record(found, limit, seconds, plan.scaling, residuals), place
 
-    def _learn_from(self, portion: Portion | None, size: int) -> Outcome:
+    def _learn_from(self, portion: Portion | None, size: int) -> tuple[PassSums, Floats]:
+        """Run a pass and update the atoms; return its figures, and the squared residual of each view."""
         plan, iteration = self.plan, self.position.iteration
         rule = replace(plan.rule, n_nonzero=self._limit(iteration))
         recipe = Recipe(in_view_order(self.groups), plan.relative_weights, plan.dtype, rule, size, self.data.missing)
@@ -223,26 +214,28 @@ class Loop:
         replacing = plan.unused.applies(iteration, self.n_iter)
         n_worst = recipe.n_atoms if replacing else 0
         if isinstance(plan.update, CodeUpdate):
-            outcome = self._update_from_codes(plan.update, data, recipe, portion, n_worst)
+            kept = data.run(KeepCodes(recipe, n_worst), plan.threads, portion)
+            found, residuals = kept.found, self._update_from_codes(plan.update, kept.codes, kept.views)
         elif isinstance(plan.update, SumUpdate):
-            outcome = self._update_from_sums(plan.update, data, recipe, portion, n_worst)
+            found = data.run(SumCodes(recipe, n_worst), plan.threads, portion).check_finite()
+            residuals = self._update_from_sums(plan.update, found)
         else:
             raise TypeError(f"Expected an update from sums or from codes, got {type(plan.update).__name__}.")
         if iteration + 1 < self.n_iter:
             for group, old in zip(self.groups, before, strict=False):
                 group.move_on(old, plan.extrapolation)
         if replacing:
-            self._replace_unused(outcome)
-        return outcome
+            self._replace_unused(found)
+        return found, residuals
 
     def _prepared(self, recipe: Recipe) -> tuple[Data, Recipe]:
         """Return samples and recipe for a pass: before the switch, after it, or for complete samples."""
         plan, filled_by = self.plan, self.position.filled_by
         if not filled_by:
-            return self.data, replace(recipe, whole_only=plan.whole_only)
+            return self.data, recipe
         rule = replace(recipe.rule, n_nonzero=self._limit(self.n_iter - 1))
         filling = Recipe(filled_by, plan.relative_weights, plan.dtype, rule, self.data.n_samples, missing=True)
-        if not self.data.all_held:
+        if not isinstance(self.data, InMemory):
             return self.data, replace(recipe, missing=False, filled_by=filling)
         if self._filled is None:
             self._filled = self.data.filled(filling, plan.threads)
@@ -252,53 +245,38 @@ class Loop:
         """Return the maximal number of atoms of a sample; None for the lasso, which has none."""
         return None if self.plan.rule.pursuit == "lasso" else int(self.plan.limits[iteration])
 
-    def _update_from_sums(
-        self, update: SumUpdate, data: Data, recipe: Recipe, portion: Portion | None, n_worst: int
-    ) -> Outcome:
-        found = data.sum_codes(recipe, portion, self.plan.threads, Wanted(n_worst)).check_finite()
-        n_views = len(self.data.widths)
-        energies = np.zeros(n_views)
+    def _update_from_sums(self, update: SumUpdate, found: PassSums) -> Floats:
+        """Update the atoms; return the squared residual of each view before."""
+        residuals = np.zeros(len(self.data.widths))
         for g, (group, sums) in enumerate(zip(self.groups, found.sums, strict=True)):
             complete = found.estimate_complete(g, group.atoms)
-            if n_views == 1:
-                energies[0] = found.energy / self.plan.relative_weights[0]
+            if len(residuals) == 1:
+                residuals[0] = found.energy / self.plan.relative_weights[0]
             else:
-                energies[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
+                residuals[group.views] = group.view_energies(found.view_energy[group.views], sums.a, sums.b)
             update.apply(group, complete)
-        return Outcome(
-            found.n_samples, found.energy, found.n_nonzeros, energies, found.uses, found.worst, found.penalty
-        )
+        return residuals
 
-    def _update_from_codes(
-        self, update: CodeUpdate, data: Data, recipe: Recipe, portion: Portion | None, n_worst: int
-    ) -> Outcome:
-        plan, threads = self.plan, self.plan.threads
-        samples = data.samples(portion, dtype=plan.dtype)
-        coder = make_coder(recipe, threads.count, threads.cancel)
-        coded = encode(coder, samples, threads.count, cancel=threads.cancel)
-        views = coder.prepare(samples.read(0, len(samples)), Workspaces().lend(), CancelToken(threads.cancel))
-        if coder.filler is not None:  # their residual is 0, and stays small while atoms change
-            views = coder.filler.fill(views, coded.as_chunk())
-        energies = np.zeros(len(views))
-        for group, codes in zip(self.groups, coded.as_csr(recipe.n_atoms), strict=True):
+    def _update_from_codes(self, update: CodeUpdate, codes: list[csr_array], views: list[Array]) -> Floats:
+        """Update the atoms; return the squared residual of each view before. Missing entries have none."""
+        plan = self.plan
+        residuals = np.zeros(len(views))
+        for group, own in zip(self.groups, codes, strict=True):
             residual = np.ascontiguousarray(np.hstack([views[v] for v in group.views]))
-            residual -= codes @ group.atoms.astype(plan.dtype)
+            residual -= own @ group.atoms.astype(plan.dtype)
             for i, v in enumerate(group.views):
-                own = residual[:, group.columns(i)]
-                energies[v] = float(np.einsum("ij,ij->", own, own, dtype=np.float64))
-            update.apply(group, codes, residual, mean_unused=plan.unused.mean, positive_code=plan.rule.positive)
-        uses = np.bincount(coded.indices, minlength=recipe.n_atoms)
-        rows = np.argsort(-coded.energy, kind="stable")[:n_worst]
-        worst = WorstSamples(n_worst, coded.energy[rows], [view[rows] for view in views])
-        return Outcome(len(samples), float(coded.energy.sum()), coded.indices.size, energies, uses, worst)
+                part = residual[:, group.columns(i)]
+                residuals[v] = float(np.einsum("ij,ij->", part, part, dtype=np.float64))
+            update.apply(group, own, residual, mean_unused=plan.unused.mean, positive_code=plan.rule.positive)
+        return residuals
 
-    def _replace_unused(self, outcome: Outcome) -> None:
+    def _replace_unused(self, found: PassSums) -> None:
         """Replace the atoms that no sample used by the worst represented samples, each used once."""
-        unused = np.flatnonzero(outcome.uses == 0)
-        unused = unused[unused >= self.groups[0].n_fixed][: outcome.worst.energy.size]
+        unused = np.flatnonzero(found.uses == 0)
+        unused = unused[unused >= self.groups[0].n_fixed][: found.worst.energy.size]
         if unused.size == 0:
             return
-        fresh = [np.asarray(rows[: unused.size], np.float64) for rows in outcome.worst.rows]
+        fresh = [np.asarray(rows[: unused.size], np.float64) for rows in found.worst.rows]
         fresh = positive_parts(fresh, np.concatenate([group.positive for group in self.groups]))
         alive = np.logical_and.reduce([np.any(part != 0, axis=1) for part in fresh])
         for group in self.groups:
@@ -310,7 +288,7 @@ class Loop:
 
     def _settled(self) -> bool:
         """Return whether the objective per sample hardly falls any more, with the full limit in the last two passes."""
-        first = self.plan.switch or 0  # what was coded in another way says nothing
+        first = self.plan.switch or 0  # records of samples coded in another way cannot be compared
         if self.plan.stop_tol <= 0 or len(self.history) < first + 2:
             return False
         last, now = self.history[-2:]

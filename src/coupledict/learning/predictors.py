@@ -20,13 +20,13 @@ from ..coding.joint_atoms import normalize_atoms
 from ..coding.recipe import Recipe
 from ..coding.results import PassSums
 from ..coding.rule import CodingRule
-from ..data.block_work import Wanted
 from ..data.interface import Data, Portion
-from ..data.pieces import halve
+from ..data.jobs import SumCodes
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import Threads
-from .atoms import ordinary_size, solve_factored
+from .atoms import solve_factored
+from .scaling import ordinary_size
 
 #: For each set of source views, a refitted dictionary for each view that is not in it.
 Predictors: TypeAlias = dict[tuple[int, ...], dict[int, Array]]
@@ -108,53 +108,28 @@ def fit_predictors(
     alpha: float | Literal["auto"],
     threads: Threads,
     rng: np.random.Generator,
-    teachers: list[Array] | None = None,
 ) -> Predictors:
     """Return the refitted dictionaries; `rule` must be scaled as the data are.
 
-    If entries may be missing, a view is refitted to the samples that have it. With `teachers`, other dictionaries of
-    the same views, it may instead be refitted to all samples, where it is missing to what the teachers predict. The
-    errors of their predictions are mostly others than those of the codes that learn from them, so a regression on many
-    samples averages over them. On image patches with few complete samples that is far better, on exactly sparse
-    samples it is worse (benchmarks/missing.py); half of the samples decide which of the two is taken.
+    If entries may be missing, a view is refitted to the samples that have it.
     """
     size = min(data.n_samples, SAMPLES_PER_ATOM * components[0].shape[0])
     n_views = len(components)
-    halves: list[Portion | None]
-    if teachers and size > 1:
-        order = data.order(rng)
-        taken, _ = data.take(order, 0, size)
-        if isinstance(taken, list):
-            halves = [*halve(taken)]
-        else:
-            halves = [data.take(order, 0, size // 2)[0], data.take(order, size // 2, size - size // 2)[0]]
-    else:
-        halves = [None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]]
+    portion = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
     fitted: Predictors = {}
     for chosen in source_sets(n_views):
         if not weights[list(chosen)].all():  # a view of weight 0 counts as absent
             continue
-        sources, others = list(chosen), [v for v in range(n_views) if v not in chosen]
-        student = _Refitting(data, components, weights, rule, alpha, threads, size, sources, others)
-        if len(halves) == 1:
-            solved = student.solve(student.sum_codes(halves[0]))
+        others = [v for v in range(n_views) if v not in chosen]
+        refitting = _Refitting(data, components, weights, rule, alpha, threads, size, list(chosen), others)
+        solved = refitting.solve(refitting.sum_codes(portion))
+        refitted = {v: np.ascontiguousarray(atoms, data.dtype) for v, atoms in solved.items()}
+        if data.missing and len(chosen) > 1:
+            # Each sample was coded from the source views that it has, and few samples may have all of them.
+            fitted.setdefault(ANY_OTHERS, {}).update(refitted)
         else:
-            solved = student.learn(replace(student, components=teachers or []), halves)
-        fitted[chosen] = _finish(solved, data)
-        if data.missing and len(sources) == n_views - 1 > 1:
-            # These were coded from those of the sources that each sample has, and few samples may have them all.
-            fitted.setdefault(ANY_OTHERS, {}).update(fitted.pop(chosen))
-            whole = replace(student, whole_only=True)
-            found = whole.sum_codes(halves[0])
-            for half in halves[1:]:
-                found += whole.sum_codes(half)
-            if int(found.view_samples.min()) >= components[0].shape[0]:
-                fitted[chosen] = _finish(whole.solve(found), data)
+            fitted[chosen] = refitted
     return fitted
-
-
-def _finish(solved: dict[int, Floats], data: Data) -> dict[int, Array]:
-    return {v: np.ascontiguousarray(atoms, data.dtype) for v, atoms in solved.items()}
 
 
 @dataclass(frozen=True)
@@ -170,28 +145,18 @@ class _Refitting:
     size: int
     sources: list[int]
     others: list[int]
-    whole_only: bool = False  # whether only samples that have all sources count
 
     def _atoms(self) -> tuple[list[Array], float]:
         return ordinary_size([self.components[v] for v in self.sources])
 
-    def sum_codes(
-        self, portion: Portion | None, teacher: _Refitting | None = None, taught: dict[int, Floats] | None = None
-    ) -> PassSums:
-        """Run a pass; what is missing in the other views is what the teacher predicts, if there is one."""
+    def sum_codes(self, portion: Portion | None) -> PassSums:
+        """Return the sums over codes of the source views."""
         atoms, unit = self._atoms()
         recipe = Recipe(atoms, self.weights[self.sources], self.data.dtype, self.rule, self.size, self.data.missing)
         if self.data.missing:
-            recipe = replace(
-                recipe, whole_only=self.whole_only, targets=[self.components[v] / unit for v in self.others]
-            )
-        if teacher is not None and taught is not None:
-            own = [teacher.components[v] for v in self.sources]
-            recipe = replace(
-                recipe, teacher=replace(recipe, dictionaries=own, targets=[taught[v] for v in self.others])
-            )
-        wanted = Wanted(sources=self.sources, targets=self.others)
-        return self.data.sum_codes(recipe, portion, self.threads, wanted).check_finite()
+            recipe = replace(recipe, targets=[self.components[v] / unit for v in self.others])
+        job = SumCodes(recipe, sources=self.sources, targets=self.others)
+        return self.data.run(job, self.threads, portion).check_finite()
 
     def solve(self, found: PassSums) -> dict[int, Floats]:
         """Return a dictionary for each of the other views."""
@@ -199,7 +164,7 @@ class _Refitting:
         weights = self.weights[self.sources]
         norms = normalize_atoms(atoms, np.sqrt(weights / weights.max()))[1]
         solved = {}
-        for i, (v, (a, b)) in enumerate(self._views_of(found)):
+        for i, (v, (a, b)) in enumerate(self._views_of(found, unit)):
             if not found.view_samples[i]:  # nothing to learn from: the dictionaries as learned are the better guess
                 continue
             penalty = self.alpha
@@ -208,40 +173,8 @@ class _Refitting:
             solved[v] = ridge(a, b, penalty, norms) * unit
         return solved
 
-    def learn(self, teacher: _Refitting, halves: list[Portion | None]) -> dict[int, Floats]:
-        """Return dictionaries from samples that have the views, or from what the teacher says of all samples.
-
-        Both are learned from the first half of the samples, and those of the second half that have the views decide.
-        """
-        own, theirs = [[one.sum_codes(half) for half in halves] for one in (self, teacher)]
-        plain, lesson = self.solve(own[0]), teacher.solve(theirs[0])
-        better: set[int] = set()
-        if len(lesson) == len(self.others):
-            taught = self.solve(self.sum_codes(halves[0], teacher, lesson))
-            better = {v for v, change in self._changes(own[1], plain, taught).items() if change < 0}
-        own[0] += own[1]
-        plain = self.solve(own[0])
-        if not better:
-            return plain
-        theirs[0] += theirs[1]
-        solution = teacher.solve(theirs[0])
-        both = [self.sum_codes(half, teacher, solution) for half in halves]
-        both[0] += both[1]
-        taught = self.solve(both[0])
-        return {v: taught[v] if v in better else plain[v] for v in self.others}
-
-    def _changes(self, found: PassSums, one: dict[int, Floats], other: dict[int, Floats]) -> dict[int, float]:
-        """Return, for each view, by how much the squared error of the samples in `found` is larger with `other`."""
-        unit = self._atoms()[1]
-        changes = {}
-        for v, (a, b) in self._views_of(found):
-            errors = [float(np.sum(w * (a @ w)) - 2 * np.sum(w * b)) for w in (one[v] / unit, other[v] / unit)]
-            changes[v] = errors[1] - errors[0]
-        return changes
-
-    def _views_of(self, found: PassSums) -> Iterator[tuple[int, tuple[Floats, Floats]]]:
+    def _views_of(self, found: PassSums, unit: float) -> Iterator[tuple[int, tuple[Floats, Floats]]]:
         """Yield A and B of each of the other views; these are in one group, or each is in its own."""
-        unit = self._atoms()[1]
         explained = [np.asarray(self.components[v], np.float64) / unit for v in self.others]
         if len(found.sums) == len(self.others):
             for g, v in enumerate(self.others):

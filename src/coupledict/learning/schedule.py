@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-ScheduleName: TypeAlias = Literal["auto", "linear", "half", "constant"]
+from ..foundation.choices import ScheduleName
+
 Schedule: TypeAlias = ScheduleName | Callable[[int, int, int], int] | Sequence[int] | npt.NDArray[Any]
 Growth: TypeAlias = Literal["auto"] | Callable[[int, int, int], int] | None
 
 FIRST_SHARE = 50  # the first pass of growth="auto" reads one sample in 50: benchmarks/default_settings.py
 FIRST_SHARE_INCOMPLETE = 20  # the same where entries are missing, and samples say less: benchmarks/missing.py
-
-
-def check_schedule(schedule: object) -> None:
-    """Raise for a schedule whose name is not known; what others give is checked when it is known for which fit."""
-    known = schedule in get_args(ScheduleName) if isinstance(schedule, str) else isinstance(schedule, Sequence)
-    if not (known or callable(schedule) or isinstance(schedule, np.ndarray)):
-        raise ValueError(
-            "Expected schedule to be 'auto', 'linear', 'half', 'constant', a callable or a list of limits,"
-            f" got {schedule!r}."
-        )
-
-
-def check_growth(growth: object) -> None:
-    """Raise unless samples can grow in this way."""
-    automatic = isinstance(growth, str) and growth == "auto"
-    if not (growth is None or automatic or callable(growth)):
-        raise ValueError(f"Expected growth to be 'auto', None or a callable, got {growth!r}.")
 
 
 def sparsity_limits(
@@ -43,7 +27,6 @@ def sparsity_limits(
     ``"auto"`` is one of these, or a constant limit if a tolerance ends the coding: there, early iterations with few
     atoms turn atoms into coarse prototypes that later iterations do not repair.
     """
-    check_schedule(schedule)
     if isinstance(schedule, str):
         if schedule == "auto":
             schedule = "constant" if has_tol else "half" if growing else "linear"
@@ -73,19 +56,18 @@ def sample_sizes(
     *,
     has_tol: bool,
     first_share: int = FIRST_SHARE,
-    useful: float = 1.0,
 ) -> npt.NDArray[np.int64] | None:
     """Return how many samples each pass reads; None if every pass reads all of them, in their own order.
 
     ``"auto"`` grows geometrically from a fiftieth of the samples (`first_share`), but at least two per atom, to all. If
     a tolerance ends the coding, all samples are reached a few iterations before the end: the last improvements need
-    them. `useful` is the share of the samples that are not left out.
+    them.
     """
     if growth is None:
         return None
     if isinstance(growth, str) and growth == "auto":
         least = max(n_samples // first_share, 2 * n_components)
-        first = min(n_samples, round(least / useful))
+        first = min(n_samples, least)
         growing = max(1, round(0.85 * n_iter)) if has_tol else n_iter
         sizes = np.full(n_iter, n_samples)
         if growing > 1:

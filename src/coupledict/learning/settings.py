@@ -4,23 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..coding.rule import CodingRule
 from ..foundation.arrays import Array, Flags, Floats
-from ..foundation.checks import check_choice, check_count, check_non_negative, check_truths, check_weights
-from ..foundation.tensors import with_numpy
-from .schedule import Growth, Schedule, check_growth, check_schedule, sparsity_limits
-from .start import check_init_name, check_positive
-from .unused import UnusedAtoms, UnusedRule, check_unused
-from .updates import Update, UpdateName, check_update
+from ..foundation.checks import check_weights
+from ..foundation.choices import InitName, Normalize, ScheduleName, UnusedAtoms, UpdateName
+from ..foundation.parameters import (
+    BOOLEAN,
+    CALLABLE,
+    COUNT,
+    NON_NEGATIVE,
+    NONE,
+    ArrayLike,
+    Choice,
+    Constraints,
+    OnePerView,
+)
+from .schedule import Growth, Schedule, sparsity_limits
+from .start import check_positive
+from .updates import UNUSED_RULES, UPDATES, UnusedRule, Update
 
-Normalize: TypeAlias = Literal["views", "joint"]
 ViewWeights: TypeAlias = Literal["balanced"] | Sequence[float] | npt.NDArray[Any] | None
 PositiveDict: TypeAlias = bool | Sequence[bool] | npt.NDArray[np.bool_]
+
+SAMPLES_PER_ATOM = 4  # at least, if the number of atoms is not given
+
+#: The parameters of learners that are settings of a fit; those of coding are in CODING_CONSTRAINTS.
+LEARNING_CONSTRAINTS: Constraints = {
+    "n_components": (NONE, COUNT),
+    "max_iter": (COUNT,),
+    "schedule": (Choice(ScheduleName), CALLABLE, ArrayLike("a list of limits")),
+    "growth": (Choice("auto"), NONE, CALLABLE),
+    "update": (Choice(UPDATES),),
+    "init": (Choice(InitName), ArrayLike("a list of arrays", entry_dims=2)),
+    "normalize": (Choice(Normalize),),
+    "view_weights": (NONE, Choice("balanced"), ArrayLike("a list of numbers")),
+    "unused_atoms": (Choice(UnusedAtoms),),
+    "constant_atom": (BOOLEAN,),
+    "stop_tol": (NON_NEGATIVE,),
+    "positive_dict": (OnePerView(BOOLEAN),),
+    "scale": (Choice("auto"), NONE),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +69,7 @@ class LearningSettings:
     stop_tol: float
     random_state: Any
     positive_dict: bool | tuple[bool, ...] = False
+    scale: Literal["auto"] | None = None
     # Where entries are missing, the first half of at least so many iterations codes samples by what they know, the
     # other half fills them in first: on photographs that makes better atoms, elsewhere about the same
     # (benchmarks/missing.py).
@@ -50,9 +79,9 @@ class LearningSettings:
     def checked(
         cls,
         *,
-        n_components: object,
+        n_components: int | None,
         rule: CodingRule,
-        max_iter: object = 1,
+        max_iter: int = 1,
         schedule: Schedule = "auto",
         growth: Growth = "auto",
         update: UpdateName = "statistics",
@@ -61,17 +90,13 @@ class LearningSettings:
         view_weights: ViewWeights = None,
         unused_atoms: UnusedAtoms = "keep",
         constant_atom: bool = False,
-        stop_tol: object = 0.0,
+        stop_tol: float = 0.0,
         random_state: Any = None,
         positive_dict: PositiveDict = False,
+        scale: Literal["auto"] | None = None,
     ) -> LearningSettings:
-        """Return the settings; raise for parameters that are wrong, or that do not work together."""
-        check_choice(normalize, "normalize", get_args(Normalize))
-        _check_kind_of_weights(view_weights)
-        check_schedule(schedule)
-        check_growth(growth)
-        check_init_name(init)
-        changed, unused = check_update(update), check_unused(unused_atoms)
+        """Return the settings for parameters that meet LEARNING_CONSTRAINTS; raise if they do not work together."""
+        changed, unused = UPDATES[update](), UNUSED_RULES[unused_atoms]
         if unused.mean and not changed.needs_codes:
             raise ValueError(
                 f"unused_atoms='mean' needs the residuals of all samples, which update={update!r} does not keep."
@@ -81,13 +106,17 @@ class LearningSettings:
             raise ValueError(
                 f"update={update!r} is for codes of few atoms; pursuit='lasso' goes with 'statistics' or 'mod'."
             )
-        positive = check_truths(positive_dict, "positive_dict")
+        positive: bool | tuple[bool, ...]
+        if isinstance(positive_dict, bool | np.bool_):
+            positive = bool(positive_dict)
+        else:
+            positive = tuple(bool(flag) for flag in positive_dict)
         some_positive = any(positive) if isinstance(positive, tuple) else positive
         _check_signs(changed, init, atoms=some_positive, codes=rule.positive)
         return cls(
-            n_components=None if n_components is None else check_count(n_components, "n_components"),
+            n_components=None if n_components is None else int(n_components),
             rule=rule,
-            max_iter=check_count(max_iter, "max_iter"),
+            max_iter=int(max_iter),
             schedule=schedule,
             growth=growth,
             update=changed,
@@ -96,15 +125,23 @@ class LearningSettings:
             view_weights=view_weights,
             unused=unused,
             constant_atom=bool(constant_atom),
-            stop_tol=check_non_negative(stop_tol, "stop_tol"),
+            stop_tol=float(stop_tol),
             random_state=random_state,
             positive_dict=positive,
+            scale=scale,
         )
 
-    def count_components(self, widths: Sequence[int]) -> int:
-        """Return n_components; if None, 4 times the features of the largest view, at most 256 unless it has more."""
+    def count_components(self, widths: Sequence[int], n_samples: int | None) -> int:
+        """Return n_components.
+
+        If it is None: 4 times the features of the largest view, at most 256 unless it has more, and at most a quarter
+        of the samples, if their number is known. With more, an atom stands for a single sample or two.
+        """
         largest = max(widths)
-        return self.n_components or max(largest, min(4 * largest, 256))
+        wanted = max(largest, min(4 * largest, 256))
+        if self.n_components is not None or n_samples is None:
+            return self.n_components or wanted
+        return max(1, min(wanted, n_samples // SAMPLES_PER_ATOM))
 
     def limit(self, widths: Sequence[int], n_components: int) -> int:
         """Return the final limit on the number of atoms per sample."""
@@ -120,7 +157,7 @@ class LearningSettings:
 
         `mean_energies` are mean squared norms of samples multiplied by `scale`; only balanced weights need them.
         """
-        if isinstance(self.view_weights, str):
+        if self.balanced:
             squared = float(np.clip(scale, 1e-150, 1e150)) ** 2
             return np.array([squared / size if size > 0 else 1.0 for size in mean_energies or [0.0] * n_views])
         weights = check_weights(self.view_weights, n_views)
@@ -165,17 +202,18 @@ class LearningSettings:
 
     @property
     def balanced(self) -> bool:
-        """Whether the weights of the views are computed from the samples."""
-        return isinstance(self.view_weights, str)
+        """Whether the weights of the views are computed from the samples.
 
+        A tolerance and a penalty are in the units of the samples; with these, weights are what is given.
+        """
+        counted = self.rule.tol is None and self.rule.pursuit != "lasso"
+        return isinstance(self.view_weights, str) or (self.view_weights is None and self.standardizes and counted)
 
-def _check_kind_of_weights(view_weights: object) -> None:
-    """Raise for weights that are right for no number of views."""
-    view_weights = with_numpy(view_weights, "view_weights")
-    if isinstance(view_weights, str):
-        check_choice(view_weights, "view_weights", ("balanced",))
-    elif view_weights is not None and not isinstance(view_weights, Sequence | np.ndarray):
-        raise TypeError(f"Expected view_weights to be None, 'balanced' or a list of numbers, got {view_weights!r}.")
+    @property
+    def standardizes(self) -> bool:
+        """Whether samples are centred; not where atoms or coefficients must not be negative, or an atom is constant."""
+        signs = self.positive_dict if isinstance(self.positive_dict, tuple) else (self.positive_dict,)
+        return self.scale == "auto" and not (self.rule.positive or any(signs) or self.constant_atom)
 
 
 def _check_signs(update: Update, init: Any, *, atoms: bool, codes: bool) -> None:

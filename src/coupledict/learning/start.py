@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
 from ..data.interface import Data
 from ..foundation.arrays import Array, Flags, Floats
 from ..foundation.checks import check_count
-from ..foundation.tensors import with_numpy
+from ..foundation.choices import InitName
 from ..foundation.views import check_view
 
-InitName: TypeAlias = Literal["auto", "dct", "samples", "random"]
 Init: TypeAlias = InitName | Sequence[Array] | Array
 INITS = get_args(InitName)
 
@@ -79,14 +78,6 @@ def _suits_dct(widths: Sequence[int], n_components: int) -> bool:
     return n_components >= widths[0] and max(down, across) <= 2 * min(down, across)
 
 
-def check_init_name(init: object) -> None:
-    """Raise for a start whose name is not known, and for what is neither a name nor arrays."""
-    init = with_numpy(init, "init")
-    known = init in INITS if isinstance(init, str) else isinstance(init, list | tuple | np.ndarray)
-    if not known or (isinstance(init, list | tuple) and any(np.ndim(array) != 2 for array in init)):
-        raise ValueError(f"Expected init to be one of {INITS} or a list of arrays, got {init!r}.")
-
-
 def check_init(
     init: Any, widths: Sequence[int], n_components: int, *, cosines: bool = True, positive: Flags | None = None
 ) -> Any:
@@ -98,7 +89,6 @@ def check_init(
     if positive is not None and positive.any():
         cosines = False
     if isinstance(init, str):
-        check_init_name(init)
         if init == "auto":
             return "dct" if cosines and _suits_dct(widths, n_components) else "samples"
         if init == "dct" and any(_square_side(width) is None for width in widths):

@@ -1,14 +1,15 @@
-"""Updates of the atoms after the samples are coded: the paper's sequential update, statistics, exact K-SVD, MOD.
+"""How atoms change after the samples are coded: updates, rules for unused atoms, and running sums over batches.
 
-An update with ``needs_codes`` uses the codes and residuals of all samples, which must be in memory. For the others the
-sums A = C^T C and B = C^T X of a pass are enough.
+The updates are the paper's sequential one, statistics, exact K-SVD and MOD. One with ``needs_codes`` uses the codes and
+residuals of all samples, which must be in memory. For the others the sums A = C^T C and B = C^T X of a pass are enough.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +17,13 @@ import scipy.linalg
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import eigsh
 
-from ..coding.results import Sums
+from ..coding.results import PassSums, Sums
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.blas import one_blas_thread
 from .atoms import AtomGroup, solve_factored
-
-UpdateName: TypeAlias = Literal["statistics", "sequential", "ksvd", "mod"]
 
 ATOMS_PER_CALL = 32  # a kernel returns to Python after this many atoms, so that an interrupt is noticed,
 PRODUCTS_PER_CALL = 1e8  # or after about this many products, if that is sooner
@@ -300,8 +299,83 @@ def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
     return update
 
 
-def check_update(update: object) -> Update:
-    """Return the update of that name."""
-    if not isinstance(update, str) or update not in UPDATES:
-        raise ValueError(f"Expected update to be one of {tuple(UPDATES)}, got {update!r}.")
-    return UPDATES[update]()
+@dataclass(frozen=True)
+class UnusedRule:
+    """When atoms that no sample uses are replaced, and by what.
+
+    With the linear schedule and the cosine start, more than half of the atoms are unused in the first iteration, so the
+    rule matters there. The paper replaces an unused atom by the mean residual at the moment the sweep reaches it:
+    neighbouring unused atoms are equal for a while, but diverge, and all atoms are used in the end. The worst
+    represented samples, from the first iteration on, are the worst choice. With the default settings hardly any atom is
+    ever unused, and the rules do equally well (benchmarks/unused_atoms.py).
+
+    Attributes
+    ----------
+    name : str
+    mean : bool
+        Whether the update replaces them by the mean residual; only updates from codes have residuals.
+    applies : callable (iteration, n_iter) -> bool
+        Whether the worst represented samples replace them in an iteration.
+    """
+
+    name: str
+    mean: bool = False
+    applies: Callable[[int, int], bool] = lambda iteration, n_iter: False
+
+
+UNUSED_RULES = {
+    rule.name: rule
+    for rule in (
+        UnusedRule("keep"),
+        UnusedRule("mean", mean=True),
+        UnusedRule("worst", applies=lambda iteration, n_iter: iteration < n_iter - 1),
+        UnusedRule("late", applies=lambda iteration, n_iter: n_iter // 2 <= iteration < n_iter - 1),
+    )
+}
+
+
+#: How fast the sums of earlier batches decay: the higher, the sooner. Codes of the lasso change little by little with
+#: the atoms, so that sums over few batches are steady, and new ones are worth more.
+DECAY, LASSO_DECAY = 2, 8
+
+
+@dataclass(frozen=True)
+class RunningSums:
+    """What a learner keeps between two batches: running sums over their codes, and the atoms that follow from them.
+
+    Attributes
+    ----------
+    groups : list of AtomGroup
+        The atoms, in float64; the estimator shows them in the dtype of its samples.
+    scale : float
+        Power of two that samples are multiplied by.
+    n_batches : int
+    sums : list of Sums
+        One for each group; none before the first batch.
+    """
+
+    groups: list[AtomGroup]
+    scale: float = 1.0
+    n_batches: int = 0
+    sums: list[Sums] = field(default_factory=list)
+
+    def absorb(self, found: PassSums, forgetting: float, decay: float = DECAY) -> RunningSums:
+        """Return the state after one more batch: older sums decay, the new ones are added, and the atoms are updated.
+
+        Earlier batches were coded with worse dictionaries, so in batch t their sums are multiplied by
+        ``(1 - 1 / t) ** decay`` (the forgetting of Mairal et al., 2010, whose exponent is `decay`), and by
+        ``1 - forgetting``. This object does not change, so that it is still valid after an interrupt.
+        """
+        found.check_finite()
+        groups = [replace(group, atoms=group.atoms.copy()) for group in self.groups]
+        fresh = [found.estimate_complete(g, group.atoms) for g, group in enumerate(groups)]
+        n_batches = self.n_batches + 1
+        keep = (1 - 1 / n_batches) ** decay * (1 - forgetting)
+        sums = fresh
+        if self.sums:
+            pairs = zip(self.sums, fresh, strict=True)
+            sums = [Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in pairs]
+        update = Statistics(n_sweeps=1)
+        for group, own in zip(groups, sums, strict=True):
+            update.apply(group, own)
+        return RunningSums(groups, self.scale, n_batches, sums)

@@ -9,15 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..foundation.arrays import Array
-from ..foundation.checks import check_non_negative
 from ..foundation.labels import refuse_missing_labels
 from ..foundation.missing import Missing, may_miss
 from ..foundation.tables import check_same_rows
 from ..foundation.tensors import as_array, with_numpy
-from ..foundation.views import check_views, list_views, view_labels, view_number
+from ..foundation.views import SPLIT_HINT, check_same_samples, check_views, list_views, view_labels, view_number
 from ._whitening import check_finite, check_rows, has_view
 
-#: Where query and gallery can be compared, beside the number of a view.
+#: Where query and gallery can be compared, besides the number of a view.
 Compare: TypeAlias = Literal["auto", "both", "target", "source", "codes", "labels"]
 #: Names of the views, if they have names.
 Names: TypeAlias = Sequence[str] | None
@@ -26,7 +25,7 @@ Names: TypeAlias = Sequence[str] | None
 def check_all_views(X: Any, missing: Missing, names: Names = None) -> list[Array]:
     """Return two or more views, none of them empty; they may differ in their samples.
 
-    They are finite but for rows of NaN, of samples that lack the view, where `missing` or the views allow them.
+    They are finite, except for the rows of NaN of samples that lack the view, where `missing` or the views allow them.
     """
     views: list[Array] = []
     for v, view in enumerate(check_views(X, "X", single=False, names=names, paired=False)):
@@ -35,17 +34,17 @@ def check_all_views(X: Any, missing: Missing, names: Names = None) -> list[Array
             raise ValueError(f"Expected every view to be present, got None for {label}.")
         if 0 in view.shape:
             raise ValueError(f"Expected {label} to have at least one sample and one feature, got shape {view.shape}.")
-        check_entries(list_views(X)[v], view, label, missing)
+        check_entries(X[v], view, label, missing)
         if not has_view(view).any():
             raise ValueError(f"Expected samples that have the view {label}, got none.")
         views.append(view)
     if len(views) < 2:
-        raise ValueError(f"Expected two or more views in X, got {len(views)}.")
+        raise ValueError(f"Expected two or more views in X, got {len(views)}.{SPLIT_HINT}")
     return views
 
 
 def check_entries(given: Any, view: Array, name: str, missing: Missing) -> None:
-    """Raise for infinity, for NaN that is not expected, and for samples that have a part of the view only."""
+    """Raise for infinity, for unexpected NaN, and for samples that have only a part of the view."""
     if may_miss([given], [view], [name], missing):
         check_rows(view, name)
     else:
@@ -58,7 +57,7 @@ def check_pairs(X: Sequence[Any], y: Any, names: Names) -> None:
 
 
 def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] | None, bool]:
-    """Return labels for each view, or None, and whether the rows of the views are of the same samples."""
+    """Return the labels of each view, or None, and whether row i of all views is the same sample."""
     if isinstance(y, Mapping):
         y = list_views(y, names, name="y")
         if any(entry is None for entry in y):
@@ -67,11 +66,11 @@ def check_labels(y: Any, views: list[Array], names: Names) -> tuple[list[Array] 
     counts = [view.shape[0] for view in views]
     if isinstance(y, list | tuple) and len(y) == len(views) and all(np.ndim(entry) == 1 for entry in y):
         return [_label_array(entry, n, f"y[{v}]") for v, (entry, n) in enumerate(zip(y, counts, strict=True))], False
-    if len(set(counts)) > 1:
-        raise ValueError(
-            f"Expected the same number of samples in every view, got {counts}. Views of different samples need labels"
-            " for each, y=[y0, y1], and semi_coupled=True."
-        )
+    check_same_samples(
+        views,
+        view_labels(range(len(views)), names),
+        " Views of different samples need labels for each, y=[y0, y1], and semi_coupled=True.",
+    )
     return None if y is None else [_label_array(y, counts[0], "y")] * len(views), True
 
 
@@ -83,23 +82,23 @@ def _label_array(y: Any, n: int, name: str) -> Array:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"Expected {name} to hold labels, got infinity.")
     if labels.dtype.kind == "O" and len({type(label) for label in labels.tolist()}) > 1:
-        raise TypeError(f"Expected {name} to hold labels of one type, got several. Convert them, to strings for one.")
+        raise TypeError(f"Expected {name} to hold labels of one type, got several. Convert them, say to strings.")
     return labels
 
 
-def one_hot(labels: list[Array]) -> tuple[Array, list[Array]]:
+def one_hot_labels(labels: list[Array]) -> tuple[Array, list[Array]]:
     """Return the classes and, for each view, one indicator per class."""
     classes = np.unique(np.concatenate(labels))
     if classes.size < 2:
         raise ValueError(f"Expected labels of at least 2 classes, got {classes.size}.")
-    hot = []
+    one_hot = []
     for v, part in enumerate(labels):
         table = (part[:, None] == classes).astype(np.float64)
         if not table.any(axis=0).all():
             missing = classes[np.argmin(table.any(axis=0))]
             raise ValueError(f"Expected every class in every view, got no sample of class {missing} in X[{v}].")
-        hot.append(table)
-    return classes, hot
+        one_hot.append(table)
+    return classes, one_hot
 
 
 def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int:
@@ -118,39 +117,33 @@ def check_compare(compare: object, n_views: int, *, labelled: bool) -> str | int
 
 
 def check_partners(partners: Any, views: list[Array], y: Any) -> npt.NDArray[np.int64]:
-    """Return the index in the second view of the partner of each sample of the first, -1 for none."""
+    """Return, for each sample of the first view, the index of its partner in the second; -1 for none."""
     if y is not None or len(views) != 2:
-        raise ValueError("partners mean nothing with labels y, or with more than two views.")
-    places, (n, n_gallery) = as_array(partners, "partners"), (len(view) for view in views)
-    if places.shape != (n,) or places.dtype.kind not in "iu":
+        raise ValueError("Expected partners only without labels y and with two views, got them otherwise.")
+    partner_indices, (n, n_gallery) = as_array(partners, "partners"), (len(view) for view in views)
+    if partner_indices.shape != (n,) or partner_indices.dtype.kind not in "iu":
         raise ValueError(
-            f"Expected partners to be {n} integers, one for each sample of X[0], got shape {places.shape} of"
-            f" {places.dtype}."
+            f"Expected partners to be {n} integers, one for each sample of X[0], got shape {partner_indices.shape} of"
+            f" {partner_indices.dtype}."
         )
-    if places.min() < -1 or places.max() >= n_gallery or not (places >= 0).any():
+    if partner_indices.min() < -1 or partner_indices.max() >= n_gallery or not (partner_indices >= 0).any():
         raise ValueError(
-            f"Expected partners to be numbers of the {n_gallery} samples of X[1], or -1 for none, and at least one of"
-            f" them, got numbers from {places.min()} to {places.max()}."
+            f"Expected partners to be indices of the {n_gallery} samples of X[1], or -1 for none, and not all -1, got"
+            f" numbers from {partner_indices.min()} to {partner_indices.max()}."
         )
-    return places.astype(np.int64)
-
-
-def check_share(value: object, name: str) -> None:
-    """Raise unless a parameter is None or a number from 0 to 1."""
-    if value is not None and check_non_negative(value, name) > 1:
-        raise ValueError(f"Expected {name} to be a number from 0 to 1, or None to have it chosen, got {value}.")
+    return partner_indices.astype(np.int64)
 
 
 def check_direction(source: Any, target: Any, n_views: int, names: Names) -> tuple[tuple[int, ...], int]:
-    """Return the numbers of the source views and of the target view, which are given by number or by name."""
+    """Return the numbers of the source views and of the target view, given by number or by name."""
     given = list(source) if isinstance(source, list | tuple | np.ndarray) else [source]
     sources = [_check_number(view, "source", n_views, names) for view in given]
-    wanted = _check_number(target, "target", n_views, names)
+    target_view = _check_number(target, "target", n_views, names)
     if not sources or len(set(sources)) != len(sources):
         raise ValueError(f"Expected source to name each view once, and at least one, got {source!r}.")
-    if wanted in sources:
-        raise ValueError(f"Expected target to be another view than the source, got {target!r} for both.")
-    return tuple(sources), wanted
+    if target_view in sources:
+        raise ValueError(f"Expected target to differ from the source view, got {target!r} for both.")
+    return tuple(sources), target_view
 
 
 def _check_number(view: Any, name: str, n_views: int, names: Names) -> int:

@@ -1,4 +1,4 @@
-"""Compare queries with a gallery, block by block: similarities, rankings and their scores."""
+"""Comparison of queries with a gallery, block by block: similarities, rankings and their scores."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sides:
     gallery : array of shape (n_gallery, n_features_target)
     target : int
         Number of the gallery's view.
-    where : Comparison
+    comparison : Comparison
     n_jobs : int or None
     """
 
@@ -42,11 +42,11 @@ class Sides:
     queries: dict[int, Array]
     gallery: Array
     target: int
-    where: Comparison
+    comparison: Comparison
     n_jobs: int | None
 
     def similarities(self, callback: Callback | None) -> Array:
-        """Return the similarity of each query and each sample of the gallery."""
+        """Return the similarity of each query to each sample of the gallery."""
         left = self._left()
         table: Array = np.empty((left.shape[0], self.gallery.shape[0]), left.dtype)
 
@@ -60,7 +60,7 @@ class Sides:
         return table
 
     def best(self, n: int | None, callback: Callback | None) -> tuple[Indices, Array]:
-        """Return the indices of the n best of the gallery (None: of all) for each query, and their similarities."""
+        """Return the indices of the n best matches (all if None) for each query, and their similarities."""
         left, n_gallery = self._left(), self.gallery.shape[0]
         ranking = Ranking(left, n_gallery if n is None else min(n, n_gallery), self.n_jobs)
         meter = Meter(callback, "matching", n_gallery)
@@ -83,7 +83,7 @@ class Sides:
     def rating(self, labels: tuple[Array, Array] | None, partners: Indices | None = None) -> float:
         """Return the mean average precision by labels of queries and gallery, or the mean reciprocal rank of partners.
 
-        Without labels, a query and the sample of the gallery with the same number are partners, unless the partners
+        Without labels, a query and the gallery sample of the same index are partners, unless the partners
         of the queries are given.
         """
         left = self._left()
@@ -101,14 +101,14 @@ class Sides:
     def _left(self) -> Array:
         """Return vectors of the queries."""
         dtype = self.fitted.dtype_with(*self.queries.values(), self.gallery)
-        return self.fitted.vectors(self.queries, self.where, self.target, self.n_jobs).astype(dtype, copy=False)
+        return self.fitted.vectors(self.queries, self.comparison, self.target, self.n_jobs).astype(dtype, copy=False)
 
     def _blocks(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, Array]]:
-        """Yield where a block of the gallery starts, and its vectors."""
+        """Yield the start of each block of the gallery, and its vectors."""
         step = SIZES.gallery_rows
         for start in range(0, self.gallery.shape[0], step):
             block = rows_in_memory(self.gallery, start, start + step)
-            vectors = self.fitted.vectors({self.target: block}, self.where, self.target, self.n_jobs)
+            vectors = self.fitted.vectors({self.target: block}, self.comparison, self.target, self.n_jobs)
             yield start, vectors.astype(dtype, copy=False)
 
     def _over_queries(self, function: Callable[[slice], Any], n_queries: int) -> list[Any]:
@@ -136,12 +136,14 @@ class Ranking:
     """
 
     def __init__(self, left: Array, n: int, n_jobs: int | None) -> None:
-        self._left, self._n, self._n_jobs = left, n, n_jobs
+        self._left = left
+        self._n = n
+        self._n_jobs = n_jobs
         self._queries = blocks_of_queries(left.shape[0])
         self._found: list[list[tuple[Indices, Array]]] = [[] for _ in self._queries]
 
     def add(self, blocks: Sequence[tuple[int, Array]]) -> None:
-        """Take in further blocks of the gallery, in order: where each starts, and its vectors."""
+        """Add further blocks of the gallery, in order: the start of each, and its vectors."""
         tasks = [(number, start, right) for number in range(len(self._queries)) for start, right in blocks]
 
         def search(task: tuple[int, int, Array]) -> tuple[Indices, Array]:

@@ -1,8 +1,8 @@
 """Direct comparison of two views with the same features, such as a photograph and a drawing of it.
 
-A prediction lives in the span of the training samples. Where these are few, most of what a new picture shows lies
-outside, and only a comparison of pixel with pixel uses it. What partners differ in anyway (shadows, strokes) is learned
-from the differences of training pairs, and directions of large differences count less.
+A prediction lies in the span of the training samples. If these are few, most of what a new picture shows lies outside
+that span, and only a pixel-by-pixel comparison uses it. How partners usually differ (shadows, strokes) is learned from
+training pairs, and directions of large differences count less.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..foundation.arrays import Array, Floats
 from ..parallel.blas import one_blas_thread
-from ._mapped import spread, with_views
+from ._mapped import evenly_spaced, with_views
 from ._whitening import BLOCK_ROWS, Whitening, blocks, principal
 
 Pair: TypeAlias = tuple[int, int]
@@ -33,27 +33,27 @@ class Metric:
     axes : array of shape (n_axes, n_features)
         Principal axes of the differences of partners.
     factors : array of shape (n_axes,)
-        Factors along these axes; it is 1 in all other directions.
+        Factors along these axes; the factor is 1 in all other directions.
     """
 
     axes: Floats
     factors: Floats
 
     def apply(self, view: Array, whitening: Whitening, dtype: np.dtype[Any]) -> Array:
-        """Return samples whose cosines are to be compared."""
+        """Return samples in the form whose cosines are compared."""
         out: Array = np.empty(view.shape, dtype)
         with one_blas_thread():
             for start in blocks(view.shape[0]):
-                out[start : start + BLOCK_ROWS] = self.change(whitening.prepare(view, start))
+                out[start : start + BLOCK_ROWS] = self.rescale(whitening.preprocess(view, start))
         return out
 
-    def change(self, rows: Floats) -> Floats:
-        """Return prepared and centred samples with the factors applied."""
+    def rescale(self, rows: Floats) -> Floats:
+        """Return preprocessed and centred samples with the factors applied."""
         return np.asarray(rows + ((rows @ self.axes.T) * (self.factors - 1)) @ self.axes)
 
 
 def learn_metric(first: Floats, second: Floats, width: int) -> Metric:
-    """Learn from partners, prepared and centred; `width` is their number of features, before any rotation."""
+    """Learn from preprocessed and centred partners; `width` is their number of features before any rotation."""
     scales = [np.sqrt(np.mean(rows**2)) or 1.0 for rows in (first, second)]
     difference = first / scales[0] - second / scales[1]
     n = len(difference)
@@ -65,12 +65,12 @@ def learn_metric(first: Floats, second: Floats, width: int) -> Metric:
 
 
 def fit_metrics(views: list[Array], whitenings: list[Whitening]) -> dict[Pair, Metric]:
-    """Learn a metric for each two views that have the same number of features."""
+    """Learn a metric for each pair of views that have the same number of features."""
     metrics = {}
     for pair in pairs_of_equal_width([view.shape[1] for view in views]):
         rows = np.flatnonzero(with_views(views, pair))
-        rows = rows[spread(rows.size, MOST_PAIRS)]
-        first, second = (whitenings[v].prepare_all(views[v][rows]) for v in pair)
+        rows = rows[evenly_spaced(rows.size, MOST_PAIRS)]
+        first, second = (whitenings[v].preprocess_all(views[v][rows]) for v in pair)
         with one_blas_thread():
             metrics[pair] = learn_metric(first, second, views[pair[0]].shape[1])
     return metrics
@@ -83,7 +83,7 @@ def pairs_of_equal_width(widths: list[int]) -> list[Pair]:
 
 
 def metrics_to_tensors(metrics: dict[Pair, Metric]) -> dict[str, Array]:
-    """Return metrics as arrays of a file."""
+    """Return metrics as arrays, for a file."""
     tensors: dict[str, Array] = {}
     for (s, t), metric in metrics.items():
         tensors |= {f"direct.{s}-{t}.axes": metric.axes, f"direct.{s}-{t}.factors": metric.factors}
@@ -91,7 +91,7 @@ def metrics_to_tensors(metrics: dict[Pair, Metric]) -> dict[str, Array]:
 
 
 def metrics_from_tensors(tensors: Mapping[str, Array], widths: list[int]) -> dict[Pair, Metric]:
-    """Return the metrics of a file, one for each two views of equal width."""
+    """Return the metrics of a file, one for each pair of views of equal width."""
     metrics = {}
     for s, t in pairs_of_equal_width(widths):
         axes, factors = tensors[f"direct.{s}-{t}.axes"], tensors[f"direct.{s}-{t}.factors"]

@@ -11,17 +11,17 @@ import numpy as np
 from ..files.models import JSON
 from ..files.state import ModelState, check_file_count, check_range, is_number, shorten
 from ..foundation.arrays import Array, common_dtype
-from ._choosing import Choice, unit
+from ._choosing import Choice, unit_rows
 from ._direct import Metric, Pair, metrics_from_tensors, metrics_to_tensors
 from ._kernel import KernelMaps
 from ._mapped import LABELS, Member, Target
-from ._preparing import KINDS, Kind
+from ._preprocessing import KINDS, Kind
 from ._whitening import Whitening, has_view
 
-#: Where samples are compared: by labels, by codes, or in views with weights; two views are compared directly.
+#: How samples are compared: by labels, by codes, or in weighted views; a pair of views is compared directly.
 Comparison: TypeAlias = Literal["labels", "codes"] | list[tuple[int | Pair, float]]
 
-MOST, MOST_SCALING = 1e50, 1e154  # whitening undoes the units of features, all else is of the order of 1
+MOST, MOST_SCALING = 1e50, 1e154  # whitening undoes the units of features; everything else is of order 1
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class FittedMatcher:
         Shares of the classes, if there were labels.
     choice : Choice
         What was chosen, by users or by validation.
-    smooth : KernelMaps or None
-        Predicts beside the members; None if it has no weight.
+    kernel_maps : KernelMaps or None
+        Kernel ridge regression, averaged with the members; None if it has no weight.
     metrics : dict of pairs of views to Metric
         For direct comparisons; empty if these have no weight.
     """
@@ -48,7 +48,7 @@ class FittedMatcher:
     members: list[Member]
     prior: Array | None
     choice: Choice
-    smooth: KernelMaps | None = None
+    kernel_maps: KernelMaps | None = None
     metrics: dict[Pair, Metric] = field(default_factory=dict)
 
     @property
@@ -65,50 +65,52 @@ class FittedMatcher:
         return {v: self.whitenings[v].apply(view, self.dtype_with(view)) for v, view in views.items()}
 
     def predict(self, views: dict[int, Array], view: int, n_jobs: int | None) -> Array:
-        """Return a view in its own units, predicted from other views; each sample from those that it has."""
+        """Return a view in its own units, predicted for each sample from the other views that it has."""
         return self.whitenings[view].undo(by_views(views, lambda own: self._predicted(self.whiten(own), view, n_jobs)))
 
     def _predicted(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
         """Return what the members and the kernel predict from whitened views."""
         share = self.choice.kernel_weight
-        if self.smooth is not None and share == 1:
-            return self.smooth.predict(views, target, n_jobs)
+        if self.kernel_maps is not None and share == 1:
+            return self.kernel_maps.predict(views, target, n_jobs)
         total = self.members[0].predict(views, target, n_jobs)
         for member in self.members[1:]:
             total += member.predict(views, target, n_jobs)
         mean = np.asarray(total / len(self.members))
-        if self.smooth is None:
+        if self.kernel_maps is None:
             return mean
-        return np.asarray((1 - share) * mean + share * self.smooth.predict(views, target, n_jobs), dtype=mean.dtype)
+        return np.asarray(
+            (1 - share) * mean + share * self.kernel_maps.predict(views, target, n_jobs), dtype=mean.dtype
+        )
 
     def probabilities(self, views: dict[int, Array], n_jobs: int | None) -> Array:
-        """Return probabilities of the classes: indicators predicted from whitened views, clipped at 0, of sum 1."""
+        """Return class probabilities: one-hot labels predicted from whitened views, clipped at 0, scaled to sum 1."""
         scores = np.clip(self._predicted(views, LABELS, n_jobs) + self.prior, 0, None)
         total = scores.sum(axis=1, keepdims=True)
         return np.asarray(np.where(total > 0, scores / np.where(total > 0, total, 1), self.prior))
 
-    def vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
+    def vectors(self, views: dict[int, Array], comparison: Comparison, target: int, n_jobs: int | None) -> Array:
         """Return one vector per sample, from its views; the inner product of two is their similarity."""
-        return by_views(views, lambda own: self._vectors(own, where, target, n_jobs))
+        return by_views(views, lambda own: self._vectors(own, comparison, target, n_jobs))
 
-    def _vectors(self, views: dict[int, Array], where: Comparison, target: int, n_jobs: int | None) -> Array:
+    def _vectors(self, views: dict[int, Array], comparison: Comparison, target: int, n_jobs: int | None) -> Array:
         """Return one vector per sample; all samples have all these views."""
         found, white = [], self.whiten(views)
-        if where == "labels":
+        if comparison == "labels":
             return self.probabilities(white, n_jobs)
-        if where == "codes":
+        if comparison == "codes":
             codes = [member.compared_codes(white, target, n_jobs) for member in self.members]
-            return np.asarray(np.hstack([unit(table) for table in codes]) / np.sqrt(len(codes)))
-        for place, weight in where:
+            return np.asarray(np.hstack([unit_rows(table) for table in codes]) / np.sqrt(len(codes)))
+        for place, weight in comparison:
             if isinstance(place, tuple):
                 own = self._direct(views, place)
             else:
                 own = white[place] if place in white else self._predicted(white, place, n_jobs)
-            found.append(unit(own) * np.sqrt(weight, dtype=own.dtype))
+            found.append(unit_rows(own) * np.sqrt(weight, dtype=own.dtype))
         return np.hstack(found)
 
     def _direct(self, views: dict[int, Array], pair: Pair) -> Array:
-        """Return samples of one of two views that are compared directly."""
+        """Return samples of one view of a pair that is compared directly."""
         v = pair[0] if pair[0] in views else pair[1]
         return self.metrics[pair].apply(views[v], self.whitenings[v], self.dtype_with(views[v]))
 
@@ -123,7 +125,7 @@ class FittedMatcher:
             tensors |= whitening.tensors(v)
         for number, member in enumerate(self.members):
             tensors |= member.tensors(number)
-        tensors |= {} if self.smooth is None else self.smooth.tensors()
+        tensors |= {} if self.kernel_maps is None else self.kernel_maps.tensors()
         tensors |= metrics_to_tensors(self.metrics)
         facts: dict[str, JSON] = {
             "n_views": len(self.whitenings),
@@ -134,7 +136,7 @@ class FittedMatcher:
                 "turned": [whitening.axes is not None for whitening in self.whitenings],
                 "rest": [whitening.rest for whitening in self.whitenings],
                 "kinds": list(self.choice.kinds),
-                "places": list(self.choice.places),
+                "comparison_weights": list(self.choice.comparison_weights),
                 "shrinkage": self.choice.shrinkage,
                 "kernel_weight": self.choice.kernel_weight,
                 "direct_weight": self.choice.direct_weight,
@@ -144,7 +146,7 @@ class FittedMatcher:
 
     @classmethod
     def from_state(cls, state: ModelState, classes: Array | None) -> FittedMatcher:
-        """Return what a file holds, checked; raise one of ``CONTRADICTIONS`` for one that contradicts itself."""
+        """Return the checked contents of a file; raise one of ``CONTRADICTIONS`` if they contradict each other."""
         tensors, facts = state.tensors, state.facts
         # The parameters of the estimator may have been changed after the fit.
         coupled = bool(facts["coupled"])
@@ -157,11 +159,11 @@ class FittedMatcher:
         weights = tensors["weights"]
         if weights.shape != (n_views,) or np.any(weights <= 0):
             raise ValueError("its view weights do not fit its views")
-        told = facts["choice"]
-        choice = _read_choice(told, n_views)
+        described = facts["choice"]
+        choice = _read_choice(described, n_views)
         whitenings = [
             Whitening.from_tensors(
-                tensors, v, turned=told["turned"][v], rest=told["rest"][v] is True, kind=choice.kinds[v]
+                tensors, v, turned=described["turned"][v], rest=described["rest"][v] is True, kind=choice.kinds[v]
             )
             for v in range(n_views)
         ]
@@ -176,26 +178,28 @@ class FittedMatcher:
             members.append(member.with_maps_of(tensors, number, None if classes is None else classes.size))
         n_classes = None if classes is None else classes.size
         widths = [whitening.gains.size for whitening in whitenings]
-        smooth = KernelMaps.from_tensors(tensors, widths, n_classes) if choice.kernel_weight > 0 else None
+        kernel_maps = KernelMaps.from_tensors(tensors, widths, n_classes) if choice.kernel_weight > 0 else None
         own = [whitening.n_features for whitening in whitenings]
         metrics = metrics_from_tensors(tensors, own) if choice.direct_weight > 0 else {}
-        return cls(whitenings, members, prior, choice, smooth, metrics)
+        return cls(whitenings, members, prior, choice, kernel_maps, metrics)
 
 
-def _read_choice(told: dict[str, Any], n_views: int) -> Choice:
+def _read_choice(described: dict[str, Any], n_views: int) -> Choice:
     """Return what was chosen, from a file."""
-    kinds: list[Kind] = told["kinds"]
-    places, weights, shrinkage = told["places"], [told["kernel_weight"], told["direct_weight"]], told["shrinkage"]
+    kinds: list[Kind] = described["kinds"]
+    comparison_weights = described["comparison_weights"]
+    weights, shrinkage = [described["kernel_weight"], described["direct_weight"]], described["shrinkage"]
     if len(kinds) != n_views or any(kind not in KINDS for kind in kinds):
-        raise ValueError(f"its preparation of samples is {shorten(kinds)}")
-    shares = [*weights, *places]
-    if len(places) != n_views or not all(is_number(share) and 0 <= share <= 1 for share in shares) or sum(places) == 0:
+        raise ValueError(f"its preprocessing of samples is {shorten(kinds)}")
+    shares = [*weights, *comparison_weights]
+    possible = all(is_number(share) and 0 <= share <= 1 for share in shares)
+    if len(comparison_weights) != n_views or not possible or sum(comparison_weights) == 0:
         raise ValueError(f"its weights are {shorten(shares)}")
     if shrinkage is not None and not (is_number(shrinkage) and shrinkage >= 0):
         raise ValueError(f"its shrinkage is {shorten(shrinkage)}")
     return Choice(
         tuple(kinds),
-        tuple(float(place) for place in places),
+        tuple(float(weight) for weight in comparison_weights),
         shrinkage,
         kernel_weight=float(weights[0]),
         direct_weight=float(weights[1]),
@@ -203,7 +207,7 @@ def _read_choice(told: dict[str, Any], n_views: int) -> Choice:
 
 
 def by_views(views: dict[int, Array], make: Callable[[dict[int, Array]], Array]) -> Array:
-    """Return what `make` makes of samples, called once for each set of views that samples have."""
+    """Return the results of `make`, called once for each set of views that samples have."""
     present = np.stack([has_view(view) for view in views.values()], axis=1)
     if present.all():
         return make(views)

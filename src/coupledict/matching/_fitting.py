@@ -1,4 +1,4 @@
-"""The fit of a matcher: choices by validation, whitening, dictionaries and the kernel beside them."""
+"""The fit of a matcher: validated choices, whitening, dictionaries and the kernel."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from ..estimators.ensemble import seeds
 from ..foundation.arrays import Array, common_dtype
 from ..foundation.progress import Callback
-from ._choosing import Choice, Wanted, choose
+from ._choosing import Choice, RequestedSettings, choose
 from ._direct import fit_metrics
 from ._fitted import FittedMatcher
 from ._kernel import fit_kernel
-from ._mapped import Member, MemberSettings, fit_coupled, fit_semi_coupled, teaching
-from ._preparing import Preprocess
-from ._whitening import fit_whitening, has_view
+from ._mapped import Member, MemberSettings, effective_sample_count, fit_coupled, fit_semi_coupled
+from ._preprocessing import Preprocess
+from ._whitening import fit_whitening, present_rows
 
-SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples, atoms depend on chance
+SAMPLES_PER_ATOM, FEWEST_ATOMS, MOST_ATOMS = 4, 64, 256  # with fewer samples per atom, atoms depend on chance
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Plan:
 
     Attributes
     ----------
-    wanted : Wanted
+    requested : RequestedSettings
         What users ask for, and what they leave open.
     n_components : int or None
     n_nonzero, max_iter, n_dictionaries : int
@@ -37,7 +37,7 @@ class Plan:
     n_jobs : int or None
     """
 
-    wanted: Wanted
+    requested: RequestedSettings
     n_components: int | None
     n_nonzero: int
     max_iter: int
@@ -50,17 +50,17 @@ class Plan:
     @classmethod
     def of(cls, model: Any, preprocess: list[Preprocess]) -> Plan:
         """Return the parameters of a matcher that a fit uses."""
-        wanted = Wanted(
+        requested = RequestedSettings(
             preprocess,
             bool(model.whiten),
             shrinkage=_number(model.whiten_shrinkage),
             kernel_weight=_number(model.kernel_weight),
             direct_weight=_number(model.direct_weight),
-            compares_views=model.compare in ("auto", "both"),
-            opens_places=model.compare == "auto",
+            compares_directly=model.compare in ("auto", "both"),
+            chooses_comparison=model.compare == "auto",
         )
         return cls(
-            wanted,
+            requested,
             model.n_components,
             model.n_nonzero_coefs,
             model.max_iter,
@@ -74,54 +74,53 @@ class Plan:
     def members(
         self,
         views: list[Array],
-        hot: list[Array] | None,
+        one_hot: list[Array] | None,
         paired: bool,
         starts: Sequence[int],
         callback: Callback | None = None,
     ) -> list[Member]:
-        """Return the members, fitted to whitened views and indicators of their labels."""
-        n_components = self.n_components or min(max(teaching(views) // SAMPLES_PER_ATOM, FEWEST_ATOMS), MOST_ATOMS)
+        """Return the members, fitted to whitened views and their one-hot labels."""
+        n_components = self.n_components or min(
+            max(effective_sample_count(views) // SAMPLES_PER_ATOM, FEWEST_ATOMS), MOST_ATOMS
+        )
         settings = MemberSettings(n_components, self.n_nonzero, self.max_iter, self.ridge_alpha, self.n_jobs)
         if self.semi_coupled:
-            return fit_semi_coupled(views, hot, paired, starts, settings, callback)
-        return fit_coupled(views, None if hot is None else hot[0], self.label_weight, starts, settings, callback)
+            return fit_semi_coupled(views, one_hot, paired, starts, settings, callback)
+        return fit_coupled(
+            views, None if one_hot is None else one_hot[0], self.label_weight, starts, settings, callback
+        )
 
-    def choice(self, views: list[Array], hot: list[Array] | None, paired: bool) -> Choice:
-        """Return what users ask for, and the choice of what they leave open."""
+    def choice(self, views: list[Array], one_hot: list[Array] | None, paired: bool) -> Choice:
+        """Return all settings, with those left open chosen by validation."""
 
         def learn(own: list[Array], labels: list[Array] | None, n: int) -> list[Member]:
             return self.members(own, labels, paired, seeds(0, min(self.n_dictionaries, n)))
 
-        return choose(views, hot, paired, self.wanted, learn)
+        return choose(views, one_hot, paired, self.requested, learn)
 
 
 def fit_matcher(
     views: list[Array],
-    hot: list[Array] | None,
+    one_hot: list[Array] | None,
     paired: bool,
     by_labels: bool,
     plan: Plan,
     starts: Sequence[int],
     callback: Callback | None,
 ) -> FittedMatcher:
-    """Fit a matcher to checked views and indicators of labels; `by_labels` says that classes are to be matched."""
-    choice = plan.choice(views, hot if by_labels else None, paired)
+    """Fit a matcher to checked views and one-hot labels; `by_labels` says that classes are to be matched."""
+    choice = plan.choice(views, one_hot if by_labels else None, paired)
     whitenings = [
-        fit_whitening(present(view), choice.shrinkage, kind) for view, kind in zip(views, choice.kinds, strict=True)
+        fit_whitening(present_rows(view), choice.shrinkage, kind)
+        for view, kind in zip(views, choice.kinds, strict=True)
     ]
     dtype = common_dtype(views)
     white = [whitening.apply(view, dtype) for whitening, view in zip(whitenings, views, strict=True)]
-    members = plan.members(white, hot, paired, starts, callback)
-    smooth = fit_kernel(white, hot, paired, choice.width, choice.alpha) if choice.kernel_weight > 0 else None
+    members = plan.members(white, one_hot, paired, starts, callback)
+    kernel_maps = fit_kernel(white, one_hot, paired, choice.width, choice.alpha) if choice.kernel_weight > 0 else None
     metrics = fit_metrics(views, whitenings) if choice.direct_weight > 0 and paired else {}
-    prior = None if hot is None else np.concatenate(hot).mean(axis=0)
-    return FittedMatcher(whitenings, members, prior, choice, smooth, metrics)
-
-
-def present(view: Array) -> Array:
-    """Return the samples that have a view."""
-    there = has_view(view)
-    return view if there.all() else view[there]
+    prior = None if one_hot is None else np.concatenate(one_hot).mean(axis=0)
+    return FittedMatcher(whitenings, members, prior, choice, kernel_maps, metrics)
 
 
 def _number(value: float | None) -> float | None:

@@ -25,13 +25,13 @@ class CheckedQueries(Protocol):
 class GalleryIndex:
     """Vectors of a gallery, made once, for many searches; :meth:`CrossModalMatcher.index` makes it.
 
-    The similarity of a query and a sample of the gallery is the inner product of two vectors. Here those of the gallery
-    are kept, in float32, so that a search is a matrix product and the choice of the best, without ranking the rest. The
-    index keeps what its matcher had learned, also if that is fitted again.
+    The similarity of a query to a sample of the gallery is the inner product of two vectors. The index keeps those of
+    the gallery, in float32, so that a search is a matrix product and a selection of the best, without ranking the rest.
+    It does not change if its matcher is fitted again.
 
     Parameters
     ----------
-    fitted, vectors, where, target, check, n_jobs
+    fitted, vectors, comparison, target, check, n_jobs
         Given by :meth:`CrossModalMatcher.index`.
 
     Attributes
@@ -57,14 +57,17 @@ class GalleryIndex:
         self,
         fitted: FittedMatcher,
         vectors: Array,
-        where: Comparison,
+        comparison: Comparison,
         target: int,
         check: CheckedQueries,
         n_jobs: int | None,
     ) -> None:
         self.vectors = vectors
-        self._fitted, self._where, self._target = fitted, where, target
-        self._check, self._n_jobs = check, n_jobs
+        self._fitted = fitted
+        self._comparison = comparison
+        self._target = target
+        self._check = check
+        self._n_jobs = n_jobs
 
     def __len__(self) -> int:
         return self.n_gallery
@@ -80,7 +83,7 @@ class GalleryIndex:
     def match(
         self, queries: ViewLike | ViewsLike, *, n_matches: int | None = 10, return_similarity: bool = False
     ) -> Indices | tuple[Indices, Array]:
-        """Return the best of the gallery for each query.
+        """Return the best matches in the gallery for each query.
 
         Parameters
         ----------
@@ -106,7 +109,7 @@ class GalleryIndex:
         return (indices, similarities) if return_similarity else indices
 
     def similarity(self, queries: ViewLike | ViewsLike) -> Array:
-        """Return the similarity of each query and each sample of the gallery, in float32.
+        """Return the similarity of each query to each sample of the gallery, in float32.
 
         Parameters
         ----------
@@ -125,5 +128,5 @@ class GalleryIndex:
 
     def _left(self, queries: ViewLike | ViewsLike) -> Array:
         """Return vectors of the queries."""
-        found = self._fitted.vectors(self._check(queries), self._where, self._target, self._n_jobs)
+        found = self._fitted.vectors(self._check(queries), self._comparison, self._target, self._n_jobs)
         return found.astype(self.vectors.dtype, copy=False)

@@ -1,7 +1,8 @@
-"""Kernel ridge regression from some views to the others: the smooth companion of the dictionaries.
+"""Kernel ridge regression from some views to the others, which complements the dictionaries.
 
-Codes are made of few atoms and change in steps from sample to sample. A regression on distances to training samples
-changes smoothly. Their errors differ, and where samples are few or lie on curved surfaces the latter are smaller.
+Codes consist of few atoms and change in steps from sample to sample; a regression on distances to training samples
+changes smoothly. The errors of the two differ, and those of the regression are smaller where samples are few or lie on
+curved surfaces.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ..foundation.block_sizes import SIZES
 from ..parallel.blas import one_blas_thread
 from ..parallel.jobs import count_jobs
 from ..parallel.ordered import in_order
-from ._mapped import LABELS, Sources, Target, sets_of_views, spread, with_views
-from ._whitening import has_view
+from ._mapped import LABELS, Sources, Target, evenly_spaced, sets_of_views, with_views
+from ._whitening import has_view, mean_energy
 
-MOST_LANDMARKS = 2048  # samples that others are compared with
+MOST_LANDMARKS = 2048  # training samples that others are compared with
 SAMPLES_PER_LANDMARK = 8
 JITTER = 1e-9  # added to the diagonal where landmarks are fewer than samples, relative to its mean
 
@@ -35,12 +36,6 @@ def kernel(samples: Sequence[Array], landmarks: Sequence[Array], energies: Itera
         squares = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b)
         exponent = exponent + np.maximum(squares - 2 * (a @ b.T), 0.0) / (energy or 1.0)
     return np.asarray(np.exp(exponent * (-width / len(samples))))
-
-
-def mean_energy(view: Array) -> float:
-    """Return the mean squared norm of the samples that have a view."""
-    rows = view[has_view(view)]
-    return float(np.mean(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))) if len(rows) else 0.0
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ class KernelMaps:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Array], widths: Sequence[int], n_classes: int | None) -> KernelMaps:
-        """Return the maps of a file: at least from each view to each other, of these widths, and to labels, if any."""
+        """Return the maps of a file: at least from each view to all others, of these widths, and to labels, if any."""
         n_views, (width,), energies = len(widths), tensors["kernel.width"], tensors["kernel.energies"]
         if energies.shape != (n_views,) or np.any(energies < 0) or not width > 0:
             raise ValueError("its kernel does not fit its views")
@@ -122,7 +117,7 @@ class KernelMaps:
 
 def fit_kernel(
     views: list[Array],
-    hot: list[Array] | None,
+    one_hot: list[Array] | None,
     paired: bool,
     width: float,
     alpha: float,
@@ -142,9 +137,9 @@ def fit_kernel(
         for sources in sets:
             there = np.logical_and.reduce([has_view(views[v]) for v in sources])
             chosen = np.flatnonzero(there)
-            chosen = chosen[spread(chosen.size, most_landmarks)]
+            chosen = chosen[evenly_spaced(chosen.size, most_landmarks)]
             own = landmarks[sources] = [np.ascontiguousarray(views[v][chosen]) for v in sources]
-            targets = _targets(views, hot, paired, sources)
+            targets = _targets(views, one_hot, paired, sources)
             maps[sources] = _solve_all(
                 lambda rows, own=own, sources=sources: kernel(  # type: ignore[misc]
                     [views[v][rows] for v in sources], own, energies[list(sources)], width
@@ -159,7 +154,7 @@ def fit_kernel(
     return KernelMaps(width, energies, landmarks, maps)
 
 
-def _targets(views: list[Array], hot: list[Array] | None, paired: bool, sources: Sources) -> dict[Target, Array]:
+def _targets(views: list[Array], one_hot: list[Array] | None, paired: bool, sources: Sources) -> dict[Target, Array]:
     targets: dict[Target, Array] = {}
     for v, view in enumerate(views):
         if v in sources:
@@ -167,17 +162,17 @@ def _targets(views: list[Array], hot: list[Array] | None, paired: bool, sources:
         if paired:
             targets[v] = view
         else:
-            assert hot is not None  # views without pairs have nothing else in common
-            targets[v] = hot[sources[0]] @ (hot[v] / hot[v].sum(axis=0)).T @ view
-    if hot is not None:
-        targets[LABELS] = hot[sources[0]] - hot[sources[0]].mean(axis=0)
+            assert one_hot is not None  # without pairs, views share nothing but the classes
+            targets[v] = one_hot[sources[0]] @ (one_hot[v] / one_hot[v].sum(axis=0)).T @ view
+    if one_hot is not None:
+        targets[LABELS] = one_hot[sources[0]] - one_hot[sources[0]].mean(axis=0)
     return {target: table.astype(views[0].dtype, copy=False) for target, table in targets.items()}
 
 
 def _rows_of(views: list[Array], sources: Sources, target: Target, paired: bool, most: int) -> npt.NDArray[np.int64]:
-    """Return the samples that a regression learns from."""
+    """Return the indices of the samples that a regression learns from."""
     rows = np.flatnonzero(with_views(views, (*sources, target))) if paired else np.arange(len(views[sources[0]]))
-    return np.asarray(rows[spread(rows.size, most)])
+    return np.asarray(rows[evenly_spaced(rows.size, most)])
 
 
 def _solve_all(
@@ -186,7 +181,7 @@ def _solve_all(
     targets: dict[Target, tuple[Array, npt.NDArray[np.int64]]],
     alpha: float,
 ) -> dict[Target, Array]:
-    """Return the map from the kernel with the landmarks to each target, fitted to the rows that go with it."""
+    """Return the map from the kernel with the landmarks to each target, fitted to the rows of the target."""
     at_landmarks = kernel_of(landmarks)
     maps: dict[Target, Array] = {}
     groups: dict[bytes, list[Target]] = {}  # targets that are learned from the same samples
@@ -206,7 +201,7 @@ def _solve_all(
 
 
 def solve_kernel(table: Floats, right: Floats, alpha: float) -> Floats:
-    """Return the coefficients of samples that are their own landmarks."""
+    """Return the coefficients where all samples are landmarks."""
     return np.asarray(scipy.linalg.solve(table + alpha * np.eye(len(table)), right, assume_a="pos"))
 
 
@@ -217,7 +212,7 @@ def _solve_with_fewer(
     right: Floats,
     alpha: float,
 ) -> Floats:
-    """Return the coefficients of landmarks that predict other samples best (the subset of regressors)."""
+    """Return the coefficients of landmarks that predict other samples best (the subset of regressors method)."""
     left, sums = alpha * at_landmarks, np.zeros((len(at_landmarks), right.shape[1]))
     step = SIZES.kernel_rows
     for start in range(0, rows.size, step):

@@ -18,18 +18,17 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from ..coding.encode import sparse_encode
-from ..estimators.coupled import CoupledDictionaryLearning
-from ..estimators.ensemble import fit_many
+from ..estimators.ensemble import fit_many, plain_learner
 from ..estimators.single import DictionaryLearning
 from ..foundation.arrays import Array, Floats
 from ..foundation.progress import Callback, Meter
 from ..learning.predictors import SAMPLES_PER_ATOM, ridge, source_sets
-from ._whitening import has_view
+from ._whitening import has_view, mean_energy, present_rows
 
 Sources: TypeAlias = tuple[int, ...]
 Target: TypeAlias = int | str
 
-LABELS = "labels"  # the target that is not a view of the user
+LABELS = "labels"  # the target that is not one of the views
 ALL_SETS_VIEWS = 4  # with at most this many views, every set of views gets its own map
 
 
@@ -67,7 +66,7 @@ class Member:
     maps: dict[Sources, dict[Target, Array]] = field(default_factory=dict)
 
     def codes(self, views: dict[int, Array], n_jobs: int | None) -> csr_array:
-        """Code samples from the views that are given; codes of separate dictionaries stand side by side."""
+        """Code samples from the given views; codes of separate dictionaries are concatenated."""
         if self.coupled:
             given = [views.get(v) for v in range(len(self.components))]
             return sparse_encode(
@@ -82,13 +81,13 @@ class Member:
     def mapped(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
         """Map the codes of these views to a target: to the target view, to its codes, or to scores of labels."""
         sources = tuple(sorted(views))
-        if sources not in self.maps:  # with many views, not every set has a map: average those of single views
+        if sources not in self.maps:  # with many views, not every set has a map: average those of its single views
             alone = [self.mapped({v: view}, target, n_jobs) for v, view in views.items()]
             return np.asarray(sum(alone[1:], alone[0]) / len(alone))
         return np.asarray(self.codes(views, n_jobs) @ self.maps[sources][target])
 
     def predict(self, views: dict[int, Array], target: Target, n_jobs: int | None) -> Array:
-        """Predict a view, or scores of labels, from the views that are given."""
+        """Predict a view, or scores of labels, from the given views."""
         found = self.mapped(views, target, n_jobs)
         return found if self.coupled or not isinstance(target, int) else np.asarray(found @ self.components[target])
 
@@ -101,7 +100,7 @@ class Member:
     # To files and back
 
     def tensors(self, number: int) -> dict[str, Array]:
-        """Return the dictionaries and maps of the member of that number as arrays of a file."""
+        """Return the dictionaries and maps as arrays of a file, under the number of the member."""
         tensors = {f"components.{number}.{v}": atoms for v, atoms in enumerate(self.components)}
         for sources, targets in self.maps.items():
             name = f"map.{number}.{'-'.join(map(str, sources))}"
@@ -109,7 +108,7 @@ class Member:
         return tensors
 
     def with_maps_of(self, tensors: Mapping[str, Array], number: int, n_classes: int | None) -> Member:
-        """Return the member with the maps of a file: at least from each view to each other and to labels, if any."""
+        """Return the member with the maps of a file: at least from each view to all others and to labels, if any."""
         n_views = len(self.components)
         maps: dict[Sources, dict[Target, Array]] = {}
         for key, table in tensors.items():
@@ -123,8 +122,8 @@ class Member:
                 raise ValueError(f"its tensor {key!r} does not fit its dictionaries")
             maps.setdefault(sources, {})[target] = table
         for sources in [(v,) for v in range(n_views)] + list(maps):
-            wanted = {v for v in range(n_views) if v not in sources} | (set() if n_classes is None else {LABELS})
-            if set(maps.get(sources, {})) != wanted:
+            expected = {v for v in range(n_views) if v not in sources} | (set() if n_classes is None else {LABELS})
+            if set(maps.get(sources, {})) != expected:
                 raise ValueError(f"its maps from views {list(sources)} are not complete")
         return replace(self, maps=maps)
 
@@ -136,22 +135,22 @@ class Member:
 
 
 def sets_of_views(n_views: int) -> list[Sources]:
-    """Return the sets of views that get maps: all of them where views are few, else each alone and all but one."""
+    """Return the sets of views that get maps: all if views are few, otherwise each alone and all but one."""
     if n_views > ALL_SETS_VIEWS:
         return source_sets(n_views)
     return [rest for size in range(1, n_views) for rest in itertools.combinations(range(n_views), size)]
 
 
-def spread(n: int, size: int) -> slice | npt.NDArray[np.int64]:
-    """Choose `size` of n samples, spread evenly."""
+def evenly_spaced(n: int, size: int) -> slice | npt.NDArray[np.int64]:
+    """Return indices of `size` of n samples at even distances."""
     return slice(None) if size >= n else np.arange(size) * n // size
 
 
-def teaching(views: Sequence[Array]) -> int:
+def effective_sample_count(views: Sequence[Array]) -> int:
     """Return how many samples count when the number of atoms is chosen.
 
-    Atoms are learned from all samples of a view, maps from those that have both views only: with as many atoms as the
-    former allow, unpaired texts and pictures made matching worse; with as many as the latter do, halves of digits did.
+    Atoms are learned from all samples of a view, maps only from those that have both views. As many atoms as the former
+    allow worsened the matching of unpaired texts and pictures; as many as the latter allow, that of halves of digits.
     """
     there = [has_view(view) for view in views]
     rarest = min(int(np.count_nonzero(rows)) for rows in there)
@@ -161,27 +160,26 @@ def teaching(views: Sequence[Array]) -> int:
 
 
 def with_views(views: Sequence[Array], names: Sequence[Target]) -> npt.NDArray[np.bool_]:
-    """Return which samples have all the views of these numbers; all have labels."""
+    """Return which samples have all these targets; every sample has labels."""
     found: npt.NDArray[np.bool_] = np.ones(len(views[0]), bool)
     for v in names:
         if isinstance(v, int):
             found &= has_view(views[v])
     if not found.any():
         raise ValueError(
-            f"Expected samples that have all of the views {list(names)}, got none: nothing tells how one goes with"
-            " the other."
+            f"Expected samples that have all of the views {list(names)}, got none: nothing relates one to the other."
         )
     return found
 
 
 def solve(codes: csr_array, targets: dict[Target, Any], ridge_alpha: float) -> dict[Target, Array]:
-    """Return the ridge map from codes to each target, a dense array or codes."""
+    """Return the ridge map from codes to each target; targets are dense arrays or codes."""
     table = codes.astype(np.float64)
     gram = (table.T @ table).toarray()
     products: list[Any] = [table.T @ target.astype(np.float64) for target in targets.values()]
     sums = [np.asarray(p.toarray() if hasattr(p, "toarray") else p) for p in products]
     side_by_side = np.hstack(sums)
-    # Codes of nothing but zeros predict nothing.
+    # Codes of zeros only predict nothing.
     solved = (ridge(gram, side_by_side, ridge_alpha) if gram.any() else side_by_side).astype(codes.dtype)
     parts = np.split(solved, np.cumsum([part.shape[1] for part in sums])[:-1], axis=1)
     return {target: np.ascontiguousarray(part) for target, part in zip(targets, parts, strict=True)}
@@ -189,26 +187,26 @@ def solve(codes: csr_array, targets: dict[Target, Any], ridge_alpha: float) -> d
 
 def fit_coupled(
     views: list[Array],
-    hot: Array | None,
+    one_hot: Array | None,
     label_weight: float,
     seeds: Sequence[int],
     settings: MemberSettings,
     callback: Callback | None,
 ) -> list[Member]:
     """Learn dictionaries with one code for all views, labels included, and maps from some views to the others."""
-    labels = None if hot is None else (hot - hot.mean(axis=0)).astype(views[0].dtype)
+    labels = None if one_hot is None else (one_hot - one_hot.mean(axis=0)).astype(views[0].dtype)
     all_views = views if labels is None else [*views, labels]
     incomplete = not all(has_view(view).all() for view in views)
-    energies = [_mean_energy(_there(view)) for view in all_views]
+    energies = [mean_energy(view) for view in all_views]
     weights = np.array([1 / energy if energy > 0 else 1.0 for energy in energies])
     if labels is not None:
         weights[-1] *= label_weight
     learners = [
-        CoupledDictionaryLearning(
+        plain_learner(
             settings.n_components,
             n_nonzero_coefs=settings.n_nonzero,
             max_iter=settings.max_iter,
-            normalize="views",  # pictures and text match less well with joint norms (mAP 0.268 and 0.260)
+            normalize="views",  # joint norms match pictures and text less well (mAP 0.260 against 0.268)
             view_weights=weights,
             predictor="dictionary",
             missing="nan" if incomplete else "error",
@@ -233,28 +231,18 @@ def fit_coupled(
     return members
 
 
-def _there(view: Array) -> Array:
-    """Return the samples that have the view."""
-    there = has_view(view)
-    return view if there.all() else view[there]
-
-
-def _mean_energy(view: Array) -> float:
-    return float(np.mean(np.einsum("ij,ij->i", view, view, dtype=np.float64)))
-
-
 def _maps(
     member: Member, views: list[Array], sources: Sources, targets: dict[Target, Array], settings: MemberSettings
 ) -> dict[Target, Array]:
     """Return the maps from codes of some views to each target, each fitted to samples that have both."""
     size = SAMPLES_PER_ATOM * len(member.components[0])
-    groups: dict[bytes, list[Target]] = {}  # targets that the same samples have
+    groups: dict[bytes, list[Target]] = {}  # targets with the same samples
     for target in targets:
         groups.setdefault(with_views(views, (*sources, target)).tobytes(), []).append(target)
     maps: dict[Target, Array] = {}
     for same in groups.values():
         rows = np.flatnonzero(with_views(views, (*sources, *same)))
-        rows = rows[spread(rows.size, size)]
+        rows = rows[evenly_spaced(rows.size, size)]
         codes = member.codes({v: views[v][rows] for v in sources}, settings.n_jobs)
         maps |= solve(codes, {target: targets[target][rows] for target in same}, settings.ridge_alpha)
     return {target: maps[target] for target in targets}
@@ -262,7 +250,7 @@ def _maps(
 
 def fit_semi_coupled(
     views: list[Array],
-    hot: list[Array] | None,
+    one_hot: list[Array] | None,
     paired: bool,
     seeds: Sequence[int],
     settings: MemberSettings,
@@ -281,7 +269,7 @@ def fit_semi_coupled(
         codes = [_codes_or_zeros(member, v, view, settings.n_jobs) for v, view in enumerate(views)]
         maps = {}
         for sources in sets:
-            maps[sources] = _code_maps(codes, views, hot, paired, sources, settings.ridge_alpha)
+            maps[sources] = _code_maps(codes, views, one_hot, paired, sources, settings.ridge_alpha)
             meter.advance()
         members.append(replace(member, maps=maps))
     return members
@@ -290,7 +278,7 @@ def fit_semi_coupled(
 def _learn_views(
     views: list[Array], seeds: Sequence[int], settings: MemberSettings, callback: Callback | None
 ) -> list[list[Array]]:
-    """Return for each seed a dictionary for each view, learned from that view alone."""
+    """Return, for each seed, a dictionary for each view, learned from that view alone."""
     meter = Meter(callback, "learning", len(views) * len(seeds) * settings.max_iter)
     count = None if callback is None else lambda progress: meter.advance()
     learned = []
@@ -304,7 +292,7 @@ def _learn_views(
             )
             for seed in seeds
         ]
-        fitted = fit_many(learners, _there(view), settings.n_jobs, callback=count)
+        fitted = fit_many(learners, present_rows(view), settings.n_jobs, callback=count)
         learned.append([learner.components_ for learner in fitted])
     return [list(atoms) for atoms in zip(*learned, strict=True)]
 
@@ -323,7 +311,7 @@ def _codes_or_zeros(member: Member, v: int, view: Array, n_jobs: int | None) -> 
 def _code_maps(
     codes: list[csr_array],
     views: list[Array],
-    hot: list[Array] | None,
+    one_hot: list[Array] | None,
     paired: bool,
     sources: Sources,
     ridge_alpha: float,
@@ -337,10 +325,10 @@ def _code_maps(
         if paired:
             targets[v] = codes[v]
         else:
-            assert hot is not None  # views without pairs have nothing else in common
-            targets[v] = hot[sources[0]] @ np.asarray(codes[v].T @ (hot[v] / hot[v].sum(axis=0))).T
-    if hot is not None:
-        targets[LABELS] = hot[sources[0]] - hot[sources[0]].mean(axis=0)
+            assert one_hot is not None  # without pairs, views share nothing but the classes
+            targets[v] = one_hot[sources[0]] @ np.asarray(codes[v].T @ (one_hot[v] / one_hot[v].sum(axis=0))).T
+    if one_hot is not None:
+        targets[LABELS] = one_hot[sources[0]] - one_hot[sources[0]].mean(axis=0)
     if all(has_view(view).all() for view in views):
         return solve(own, targets, ridge_alpha)
     maps: dict[Target, Array] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self, get_args
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,16 +17,28 @@ from ..estimators.ensemble import seeds
 from ..estimators.keeping import keep_fitted
 from ..estimators.running import RunMixin
 from ..estimators.saving import SavedMixin, describe_names, restore_names
-from ..estimators.splitting import SplitGuardMixin
 from ..estimators.tables import feature_names
 from ..files.packing import describe_classes, read_classes
 from ..files.state import ModelState, make_estimator
 from ..foundation.arrays import Array
-from ..foundation.checks import check_choice, check_count, check_counts, check_non_negative, check_penalty, check_truth
+from ..foundation.checks import check_count
 from ..foundation.mapped import in_memory
-from ..foundation.missing import Missing
+from ..foundation.missing import MISSING, Missing
+from ..foundation.parameters import (
+    BOOLEAN,
+    COUNT,
+    NON_NEGATIVE,
+    NONE,
+    PENALTY,
+    SHARE,
+    Choice,
+    Constraints,
+    Integer,
+    OnePerView,
+)
 from ..foundation.progress import Callback, Meter
 from ..foundation.views import (
+    SPLIT_HINT,
     ViewArrays,
     ViewLike,
     ViewsLike,
@@ -44,32 +56,31 @@ from ._checks import (
     check_labels,
     check_pairs,
     check_partners,
-    check_share,
-    one_hot,
+    one_hot_labels,
 )
 from ._comparing import Sides
 from ._fitted import FittedMatcher
 from ._fitting import Plan, fit_matcher
 from ._index import GalleryIndex
-from ._preparing import Preprocess, check_preprocess, preprocess_of_views
+from ._preprocessing import Preprocess, preprocess_of_views
 from ._ranking import Indices
 from ._sides import SidesMixin, is_single
 from ._whitening import has_view
 
 
-class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
+class CrossModalMatcher(SidesMixin, RunMixin, SavedMixin, BaseEstimator):  # type: ignore[misc]
     """Rank samples given in one view by their similarity to samples given in another, such as pictures for texts.
 
     Views are centred and whitened, and dictionaries are learned for them so that one sparse code explains all views of
     a sample [1]_. At matching time, a query has one view and the gallery another. The code of one view predicts the
     other, by a ridge regression fitted to codes made in the same way, and the prediction is compared with the actual
     view by the cosine. This can be done in both views, predicting the gallery's view from the query and the query's
-    view from the gallery. The predictions of several dictionaries, which differ in their random start only, are
-    averaged: each is a rough partition of the samples, and their mean is a finer one. Kernel ridge regression predicts
-    beside them (`kernel_weight`). Views with the same features can be compared directly as well (`direct_weight`).
+    view from the gallery. The predictions of several dictionaries, which differ only in their random start, are
+    averaged: each is a rough partition of the samples, and their mean is a finer one. Predictions by kernel ridge
+    regression are averaged with them (`kernel_weight`). Views with the same features can also be compared directly
+    (`direct_weight`).
 
-    What a user leaves open is chosen by validation: training samples are put into folds, and each fold is matched by
-    what the others teach. See the notes for its cost.
+    What a user leaves open is chosen by cross-validation on the training samples. See the notes for its cost.
 
     Labels, if given, are one more view (one-hot indicators), predicted from either side. Samples are then compared by
     the probability that their classes are the same.
@@ -81,12 +92,12 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
     Parameters
     ----------
     n_components : int, optional
-        Atoms of each dictionary; a quarter of the samples if left out, but at least 64 and at most 256. Where samples
-        lack views, those of the rarest view and those that have all views are averaged.
+        Atoms of each dictionary; by default a quarter of the samples, but at least 64 and at most 256. If samples lack
+        views, the mean of the samples with the rarest view and of those with all views counts.
     n_nonzero_coefs : int, default=8
         At most this many atoms in the code of a sample.
     n_dictionaries : int, default=10
-        Dictionaries that are learned, from different starts, and predict together.
+        Number of dictionaries, learned from different starts, whose predictions are averaged.
     semi_coupled : bool, default=False
         False: one code for all views. True: a dictionary for each view, and maps between their codes.
     compare : {"auto", "both", "target", "source", "codes", "labels"} or int, default="auto"
@@ -97,36 +108,36 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         ``semi_coupled=True``. ``"auto"`` is ``"labels"`` if `fit` had labels. Otherwise it is ``"both"``, or for two
         views the one of them that validation prefers.
     preprocess : {"auto", None, "center", "standardize"}, or these for each view in a list or a dict, default="auto"
-        What is done to each sample by itself. ``"center"``: its mean over the features is taken away, such as the
+        Preprocessing of each sample by itself. ``"center"``: its mean over the features is subtracted, such as the
         brightness of a picture. ``"standardize"``: it is divided by its standard deviation as well, such as the
-        contrast; constant samples become 0. None: nothing. ``"auto"``: what validation prefers; views of fewer than 8
+        contrast; constant samples become 0. None: nothing. ``"auto"``: what validation prefers; views with fewer than 8
         features are left as they are.
     whiten : bool, default=True
         Divide the principal components of each view by ``sqrt(variance + whiten_shrinkage * mean variance)``. If
         False, views are only centred and scaled as a whole.
     whiten_shrinkage : float, optional
-        See `whiten`; chosen by validation from 0.1 to 100 if left out, and 3 unless another is better. Larger values
+        See `whiten`; by default chosen by validation from 0.1 to 100, and 3 unless another is better. Larger values
         change the views less. Only with ``whiten=True``.
     kernel_weight : float, optional
-        Weight of kernel ridge regression in predictions, from 0 to 1; that of the dictionaries is the rest. Chosen by
-        validation if left out. With 0 there are dictionaries alone.
+        Weight of kernel ridge regression in predictions, from 0 to 1; the dictionaries have the rest. Chosen by
+        validation if left out. With 0, dictionaries predict alone.
     direct_weight : float, optional
-        Weight of the direct comparison of query and gallery, from 0 to 1; that of the comparison with predictions is
-        the rest. Only views with the same number of features can be compared so, only with ``compare="both"`` or
-        ``"auto"`` without labels, and only for queries in one view. Directions in which partners differ count less.
-        Chosen by validation if left out.
+        Weight of the direct comparison of query and gallery, from 0 to 1; the comparison with predictions has the rest.
+        It is possible only for views with the same number of features, with ``compare="both"`` or ``"auto"`` without
+        labels, and for queries in one view. Directions in which partners differ count less. Chosen by validation if
+        left out.
     ridge_alpha : float, default=0.1
         Ridge penalty of the maps from codes, relative to the mean squared use of an atom.
     label_weight : float, optional
-        Weight of the labels in learning, where each view has weight 1; 1 if left out. Only with labels, and not with
+        Weight of the labels in learning, where each view has weight 1; 1 by default. Only with labels, and not with
         ``semi_coupled=True``.
     max_iter : int, default=30
         Iterations of dictionary learning.
     missing : {"error", "nan"}, default="error"
-        ``"nan"``: a row of NaN in a view stands for a view that the sample lacks, and NaN for missing entries
-        otherwise is an error. Samples teach the dictionaries of the views that they have; how views go together is
-        learned from samples that have both. Queries in several views may lack some of them. ``"error"``: NaN is an
-        error, except for rows that a masked array or nullable columns mark as missing. Infinity always is.
+        ``"nan"``: a row of NaN in a view means that the sample lacks the view; single NaN entries are an error. Each
+        sample contributes to the dictionaries of the views that it has; the maps between views are learned from samples
+        that have both. Queries in several views may lack some of them. ``"error"``: NaN is an error, except for rows
+        that a masked array or nullable columns mark as missing. Infinity is always an error.
     n_jobs : int, optional
         Threads; None is 1 unless a joblib context says otherwise, -1 is all cores. Changes speed only.
     random_state : int, RandomState, Generator or None
@@ -140,7 +151,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
     Attributes
     ----------
     preprocess_ : list of None, "center" or "standardize"
-        What is done to each sample, for each view.
+        Preprocessing of each sample, for each view.
     whiten_shrinkage_, kernel_weight_, direct_weight_ : float
         The values that are used; there is no `whiten_shrinkage_` with ``whiten=False``.
     components_ : list of lists of arrays of shape (n_components, n_whitened_features_v)
@@ -158,16 +169,16 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
     Notes
     -----
     Validation uses samples that have every view: up to 600 in three or four folds for some thirty trials with the
-    kernel alone, which cost a second or two for two views, and up to 2000 for up to twelve dictionaries, which show
-    what weight the kernel gets. All in all a fit takes two to three times as long as one where `preprocess`,
-    `whiten_shrinkage`, `kernel_weight`, `direct_weight` and `compare` are given. With fewer than 16 samples nothing is
-    tried. A setting changes only where scores of the same samples improve by more than their standard error. The folds
+    kernel alone, which take a second or two for two views, and up to 2000 for up to twelve dictionaries, which
+    determine the weight of the kernel. In total, a fit takes two to three times as long as one where `preprocess`,
+    `whiten_shrinkage`, `kernel_weight`, `direct_weight` and `compare` are given. With fewer than 16 samples, nothing is
+    tried. A setting changes only if the scores of the same samples improve by more than their standard error. The folds
     do not depend on `random_state`: the same samples lead to the same choice.
 
     `fit` keeps a whitened copy of the views while it learns. Whitening takes the eigenvectors of a matrix as large as
     the smaller of features and samples. The kernel is that of at most 2048 training samples, which the matcher keeps.
-    `match` reads the gallery in blocks: beyond input and output it takes the queries' predictions and some 200 MB,
-    whatever the size of the gallery. For many searches in one gallery there is :meth:`index`.
+    `match` reads the gallery in blocks: in addition to input and output it needs the queries' predictions and about
+    200 MB, whatever the size of the gallery. For many searches in one gallery, use :meth:`index`.
 
     References
     ----------
@@ -205,6 +216,24 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
     classes_: Array
     components_: list[ViewArrays]
 
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_components": (NONE, COUNT),
+        "n_nonzero_coefs": (COUNT,),
+        "n_dictionaries": (COUNT,),
+        "semi_coupled": (BOOLEAN,),
+        "preprocess": (OnePerView(NONE, Choice("auto", "center", "standardize"), named=True),),
+        "whiten": (BOOLEAN,),
+        "whiten_shrinkage": (NONE, NON_NEGATIVE),
+        "kernel_weight": (NONE, SHARE),
+        "direct_weight": (NONE, SHARE),
+        "ridge_alpha": (PENALTY,),
+        "label_weight": (NONE, PENALTY),
+        "max_iter": (COUNT,),
+        "compare": (Choice(Compare), Integer(0)),
+        "missing": (MISSING,),
+        **RunMixin._parameter_constraints,
+    }
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -227,37 +256,35 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         verbose: int = 0,
         callback: Callback | None = None,
     ) -> None:
-        self._set_run(n_jobs, random_state, verbose, callback)
-        self.n_components, self.n_nonzero_coefs = n_components, n_nonzero_coefs
-        self.n_dictionaries, self.semi_coupled, self.max_iter = n_dictionaries, semi_coupled, max_iter
-        self.compare, self.missing = compare, missing
-        self.preprocess, self.whiten, self.whiten_shrinkage = preprocess, whiten, whiten_shrinkage
-        self.kernel_weight, self.direct_weight = kernel_weight, direct_weight
-        self.ridge_alpha, self.label_weight = ridge_alpha, label_weight
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.n_dictionaries = n_dictionaries
+        self.semi_coupled = semi_coupled
+        self.preprocess = preprocess
+        self.whiten = whiten
+        self.whiten_shrinkage = whiten_shrinkage
+        self.kernel_weight = kernel_weight
+        self.direct_weight = direct_weight
+        self.ridge_alpha = ridge_alpha
+        self.label_weight = label_weight
+        self.max_iter = max_iter
+        self.compare = compare
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
-    def _check_parameters(self) -> None:
-        check_counts(self, "n_nonzero_coefs", "n_dictionaries", "max_iter", optional=["n_components"])
-        check_penalty(self.ridge_alpha, "ridge_alpha")
-        check_choice(self.missing, "missing", get_args(Missing))
-        check_preprocess(self.preprocess)
-        for name in ("semi_coupled", "whiten"):
-            check_truth(getattr(self, name), name)
-        for name in ("kernel_weight", "direct_weight"):
-            check_share(getattr(self, name), name)
-        if self.whiten_shrinkage is not None:
-            check_non_negative(self.whiten_shrinkage, "whiten_shrinkage")
-            if not self.whiten:
-                raise ValueError(f"whiten_shrinkage={self.whiten_shrinkage} means nothing with whiten=False.")
-        if self.label_weight is not None:
-            check_penalty(self.label_weight, "label_weight")
-            if self.semi_coupled:
-                raise ValueError("label_weight means nothing with semi_coupled=True, which learns views apart.")
-        self._check_run()
+    def _check_combination(self) -> None:
+        if self.whiten_shrinkage is not None and not self.whiten:
+            raise ValueError(f"whiten_shrinkage={self.whiten_shrinkage} means nothing with whiten=False.")
+        if self.label_weight is not None and self.semi_coupled:
+            raise ValueError("label_weight means nothing with semi_coupled=True, which learns views apart.")
 
     def _check_use_of_labels(self, labelled: bool, paired: bool) -> None:
         if not paired and not self.semi_coupled:
             raise ValueError(
-                "Labels for each view say that views are of different samples, from which only semi_coupled=True can"
+                "Labels for each view mean that views hold different samples, from which only semi_coupled=True can"
                 " learn. Give one array of labels for pairs."
             )
         if self.label_weight is not None and not labelled:
@@ -272,8 +299,8 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             The views; row i of each belongs to the same sample. With ``missing="nan"``, a row of NaN stands for a view
             that the sample lacks. Arrays of PyTorch, JAX and others are read in place.
         y : array of shape (n_samples,), or such an array for each view in a list or a dict by name, optional
-            Labels of classes. With ``semi_coupled=True``, labels for each view say that the views hold different
-            samples, possibly of different number, which share only the classes.
+            Class labels. With ``semi_coupled=True``, labels for each view mean that the views hold different
+            samples, possibly different numbers of them, which share only the classes.
 
         Returns
         -------
@@ -288,12 +315,12 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             check_pairs(given, y, names)
         self._check_use_of_labels(labels is not None, paired)
         check_compare(self.compare, len(views), labelled=labels is not None)
-        classes, hot = (None, None) if labels is None else one_hot(labels)
+        classes, one_hot = (None, None) if labels is None else one_hot_labels(labels)
         by_labels = labels is not None and (not paired or self.compare in ("auto", "labels"))
         plan = Plan.of(self, preprocess_of_views(self.preprocess, len(views), names))
         starts = seeds(self.random_state, self.n_dictionaries)
-        with self._watched() as told:
-            fitted = fit_matcher(views, hot, paired, by_labels, plan, starts, told)
+        with self._watched() as callback:
+            fitted = fit_matcher(views, one_hot, paired, by_labels, plan, starts, callback)
         keep_fitted(
             self,
             self._shown(fitted, names)
@@ -322,7 +349,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         source: int | str | Sequence[int | str] = 0,
         target: int | str = 1,
     ) -> Array:
-        """Return the similarity of each query and each sample of the gallery.
+        """Return the similarity of each query to each sample of the gallery.
 
         Parameters
         ----------
@@ -338,11 +365,11 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         Returns
         -------
         array of shape (n_queries, n_gallery)
-            From -1 to 1, or with ``compare="labels"`` probabilities. Larger is more alike.
+            From -1 to 1, or probabilities with ``compare="labels"``. Larger means more similar.
         """
         sides = self._sides(queries, gallery, source, target)
-        with self._watched() as told:
-            return sides.similarities(told)
+        with self._watched() as callback:
+            return sides.similarities(callback)
 
     def match(
         self,
@@ -374,8 +401,8 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         """
         most = None if n_matches is None else check_count(n_matches, "n_matches")
         sides = self._sides(queries, gallery, source, target)
-        with self._watched() as told:
-            indices, similarities = sides.best(most, told)
+        with self._watched() as callback:
+            indices, similarities = sides.best(most, callback)
         return (indices, similarities) if return_similarity else indices
 
     def index(
@@ -395,7 +422,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         Returns
         -------
         GalleryIndex
-            Its method ``match(queries, n_matches=10)`` returns what :meth:`match` would, but for the rounding of
+            Its method ``match(queries, n_matches=10)`` returns what :meth:`match` would, except for the rounding of
             similarities to float32.
 
         Examples
@@ -409,14 +436,14 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         >>> index.match(upper[500:510], n_matches=3).shape
         (10, 3)
         """
-        sources, wanted = self._direction(source, target)
-        where = self._comparison(sources, wanted)
-        there = self._check_side(gallery, wanted, "gallery", keep_mapped=True)
-        sides = Sides(self._fitted, {}, there, wanted, where, self.n_jobs)
-        with self._watched() as told:
-            vectors = sides.vectors(np.dtype(np.float32), told)
+        sources, target_view = self._direction(source, target)
+        comparison = self._comparison(sources, target_view)
+        checked = self._check_side(gallery, target_view, "gallery", keep_mapped=True)
+        sides = Sides(self._fitted, {}, checked, target_view, comparison, self.n_jobs)
+        with self._watched() as callback:
+            vectors = sides.vectors(np.dtype(np.float32), callback)
         check = partial(copy(self)._queries, sources=sources, single=is_single(source))
-        return GalleryIndex(self._fitted, vectors, where, wanted, check, self.n_jobs)
+        return GalleryIndex(self._fitted, vectors, comparison, target_view, check, self.n_jobs)
 
     def predict(self, X: ViewsLike, *others: object, view: int | str) -> Array:
         """Predict one view from another, or from others.
@@ -424,17 +451,17 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         Parameters
         ----------
         X : views, as in :meth:`fit`
-            None for those that are absent; in a dict, they may be left out. The wanted view itself is ignored.
+            None for those that are absent; in a dict, they may be left out. The target view itself is ignored.
         *others : not accepted
-            An error says that views belong into one list.
+            Raises an error: several views belong in one list.
         view : int or str
-            Number or name of the wanted view.
+            Number or name of the target view.
 
         Returns
         -------
         array of shape (n_samples, n_features_view)
-            In the units of the view. If its samples are prepared (`preprocess_`), nothing is known of the mean and
-            scale of each: all get the mean ones of the training samples.
+            In the units of the view. If its samples are preprocessed (`preprocess_`), their means and scales are
+            unknown: all get the averages of the training samples.
         """
         check_is_fitted(self)
         refuse_others("predict({})", others)
@@ -443,12 +470,12 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             raise TypeError(f"Expected X to be a list of arrays, one per view, or a dict, got {type(X).__name__}.")
         if len(given) != n_views:
             raise ValueError(f"Expected {n_views} views in X (None for an absent one), got {len(given)}.")
-        wanted = view_number(view, n_views, self._names)
-        sources = {v: array for v, array in enumerate(given) if array is not None and v != wanted}
+        target_view = view_number(view, n_views, self._names)
+        sources = {v: array for v, array in enumerate(given) if array is not None and v != target_view}
         if not sources:
             raise ValueError(f"Expected at least one view other than the wanted one ({view!r}) in X, got none.")
         views = self._checked(sources, {v: f"X[{v}]" for v in sources}, "X")
-        return self._fitted.predict(views, wanted, self.n_jobs)
+        return self._fitted.predict(views, target_view, self.n_jobs)
 
     def score(self, X: ViewsLike, y: Any = None, *, partners: Any = None) -> float:
         """Return the quality of the rankings, as the mean over all pairs of views, in both directions.
@@ -461,8 +488,8 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             Labels. With labels for each view, views may hold different samples.
         partners : array of shape (n_samples_0,), optional
             For a matcher of two views and without `y`: the index in the second view of the partner of each sample of
-            the first, -1 for one that has none. The views may hold different numbers of samples. Only the first view is
-            then searched with, for the second.
+            the first, -1 for one that has none. The views may hold different numbers of samples. Only the first view
+            is then used for queries, only the second as gallery.
 
         Returns
         -------
@@ -475,7 +502,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         given = list_views(X, self._names)
         views, n_views = check_all_views(given, self.missing, self._names), len(self.n_features_in_)
         if len(views) != n_views:
-            raise ValueError(f"Expected {n_views} views in X, got {len(views)}.")
+            raise ValueError(f"Expected {n_views} views in X, got {len(views)}.{SPLIT_HINT}")
         if partners is not None:
             return self._score_of_partners(given, check_partners(partners, views, y))
         labels, paired = check_labels(y, views, self._names)
@@ -483,8 +510,8 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
             check_pairs(given, y, self._names)
         pairs = [(source, target) for source in range(n_views) for target in range(n_views) if source != target]
         found = []
-        with self._watched() as told:
-            meter = Meter(told, "ranking", len(pairs))
+        with self._watched() as callback:
+            meter = Meter(callback, "ranking", len(pairs))
             for source, target in pairs:
                 queries, gallery = (has_view(views[v]) for v in (source, target))
                 if labels is None:  # partners have both views
@@ -499,8 +526,8 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         """Return the mean reciprocal rank of given partners."""
         chosen = partners >= 0
         sides = self._sides(_rows(views[0], chosen), views[1], 0, 1)
-        with self._watched() as told:
-            meter = Meter(told, "ranking", 1)
+        with self._watched() as callback:
+            meter = Meter(callback, "ranking", 1)
             found = sides.rating(None, partners[chosen])
             meter.advance()
         return found
@@ -514,7 +541,7 @@ class CrossModalMatcher(SplitGuardMixin, SidesMixin, RunMixin, SavedMixin, BaseE
         state = ModelState.of(self, tensors, **facts, **describe_names(vars(self)))
         if isinstance(self.preprocess, str) or self.preprocess is None:
             return state
-        # Parameters of a file are numbers, strings or lists of numbers.
+        # Parameters in a file are numbers, strings or lists of numbers.
         asked = preprocess_of_views(self.preprocess, len(self.n_features_in_), self._names)
         parameters = {name: value for name, value in state.parameters.items() if name != "preprocess"}
         return replace(state, parameters=parameters, facts=state.facts | {"preprocess": asked})

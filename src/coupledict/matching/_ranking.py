@@ -1,6 +1,6 @@
-"""Rankings and their metrics: the best of a gallery by blocks, average precision, ranks of partners.
+"""Rankings and their metrics: best matches by blocks, average precision, ranks of partners.
 
-All functions use one order: the larger similarity first, and of equal ones the lower index. So ties never depend on
+All functions use one order: larger similarities first, and lower indices first among equals. So ties never depend on
 chance, and the metrics rate the rankings that `match` returns.
 """
 
@@ -33,7 +33,7 @@ def best(similarities: Array, n: int) -> Indices:
         columns = _best_of_few(similarities, n)
         if columns is not None:
             return columns
-    # Everything above the n-th value is taken; of those equal to it, the lowest indices fill the rest.
+    # Everything above the n-th value is taken; the lowest indices of values equal to it fill the rest.
     threshold = np.partition(similarities, width - n, axis=1)[:, width - n, None]
     above = similarities > threshold
     equal = similarities == threshold
@@ -61,15 +61,15 @@ def _best_of_few(similarities: Array, n: int) -> Indices | None:
 
 
 def best_of_pairs(rows: Indices, columns: Indices, values: Array, n_rows: int, n: int) -> tuple[Indices, Array]:
-    """Return the n best columns for each row, and their values, of pairs of row and column in the order of rows.
+    """Return the n best columns for each row, and their values, from pairs of row and column sorted by row.
 
-    Rows with fewer pairs are filled up by values of minus infinity.
+    Rows with fewer pairs are padded with values of minus infinity.
     """
     counts = np.bincount(rows, minlength=n_rows)
-    places = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = n_rows, max(int(counts.max(initial=0)), n)
     table, found = np.full(shape, -np.inf, values.dtype), np.zeros(shape, np.int64)
-    table[rows, places], found[rows, places] = values, columns
+    table[rows, ranks], found[rows, ranks] = values, columns
     kept = order(table)[:, :n]
     return np.take_along_axis(found, kept, axis=1), np.take_along_axis(table, kept, axis=1)
 
@@ -81,8 +81,8 @@ def best_with_values(similarities: Array, n: int, start: int = 0) -> tuple[Indic
 
 
 def merge(found: Sequence[tuple[Indices, Array]], n: int) -> tuple[Indices, Array]:
-    """Return the n best of what was found in several blocks, which come in the order of their indices."""
-    # Earlier blocks come first, so that of equal similarities the lower index stays first.
+    """Return the n best of the results of several blocks, which come in the order of their indices."""
+    # Earlier blocks come first, so that the lower index stays first among equal similarities.
     indices, values = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
     kept = best(values, n)
     return np.take_along_axis(indices, kept, axis=1), np.take_along_axis(values, kept, axis=1)
@@ -98,7 +98,7 @@ def check_similarities(similarities: npt.ArrayLike) -> Array:
     if table.dtype.kind not in "fiub":
         raise TypeError(f"Expected similarities to be real numbers, got dtype {table.dtype}.")
     if np.isnan(table).any():
-        raise ValueError("Expected similarities without NaN, got some.")
+        raise ValueError("Expected similarities without NaN, got NaN.")
     return table.astype(np.float64) if table.dtype.kind != "f" else table
 
 
@@ -124,14 +124,14 @@ def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = 
     Parameters
     ----------
     similarities : array of shape (n_queries, n_gallery)
-        Larger is more alike.
+        Larger means more similar.
     partners : array of shape (n_queries,), optional
         Index of each query's partner in the gallery; the index of the query if left out.
 
     Returns
     -------
     array of shape (n_queries,)
-        Of equal similarities, the one with the lower index comes first.
+        Among equal similarities, the lower index comes first.
 
     Examples
     --------
@@ -141,18 +141,19 @@ def partner_ranks(similarities: npt.ArrayLike, partners: npt.ArrayLike | None = 
     """
     table = check_similarities(similarities)
     n, width = table.shape
-    places = np.arange(n) if partners is None else as_array(partners, "partners")
-    if places.shape != (n,) or places.dtype.kind not in "iu":
+    partner_indices = np.arange(n) if partners is None else as_array(partners, "partners")
+    if partner_indices.shape != (n,) or partner_indices.dtype.kind not in "iu":
         raise ValueError(
-            f"Expected partners to be {n} integers, one per query, got shape {places.shape} of {places.dtype}."
+            f"Expected partners to be {n} integers, one per query, got shape {partner_indices.shape} of"
+            f" {partner_indices.dtype}."
         )
-    if n and (places.min() < 0 or places.max() >= width):
+    if n and (partner_indices.min() < 0 or partner_indices.max() >= width):
         raise ValueError(
             f"Expected every query to have a partner among the {width} samples of the gallery, got number"
-            f" {places.min() if places.min() < 0 else places.max()}."
+            f" {partner_indices.min() if partner_indices.min() < 0 else partner_indices.max()}."
         )
-    own = np.take_along_axis(table, places[:, None], axis=1)
-    before = (table > own) | ((table == own) & (np.arange(width) < places[:, None]))
+    own = np.take_along_axis(table, partner_indices[:, None], axis=1)
+    before = (table > own) | ((table == own) & (np.arange(width) < partner_indices[:, None]))
     return np.asarray(1 + before.sum(axis=1))
 
 
@@ -215,7 +216,7 @@ def mean_average_precision(
     Parameters
     ----------
     similarities : array of shape (n_queries, n_gallery)
-        Larger is more alike; of equal ones, the lower index comes first.
+        Larger means more similar; among equals, the lower index comes first.
     query_labels : array of shape (n_queries,)
         The class of each query.
     gallery_labels : array of shape (n_gallery,)
@@ -224,7 +225,7 @@ def mean_average_precision(
     Returns
     -------
     float
-        Queries whose label the gallery does not have are left out; NaN if that leaves none.
+        Queries whose label is not in the gallery are left out; NaN if that leaves none.
 
     Examples
     --------
@@ -233,9 +234,9 @@ def mean_average_precision(
     0.833
     """
     table = check_similarities(similarities)
-    wanted = _check_labels(query_labels, table.shape[0], "query_labels")
-    there = _check_labels(gallery_labels, table.shape[1], "gallery_labels")
-    return mean_defined(average_precisions(table, wanted[:, None] == there))
+    query_classes = _check_labels(query_labels, table.shape[0], "query_labels")
+    gallery_classes = _check_labels(gallery_labels, table.shape[1], "gallery_labels")
+    return mean_defined(average_precisions(table, query_classes[:, None] == gallery_classes))
 
 
 def mean_defined(values: npt.NDArray[np.float64]) -> float:

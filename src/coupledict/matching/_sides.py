@@ -1,4 +1,4 @@
-"""What queries and galleries have to be, and where they are compared: the checks of a fitted matcher."""
+"""Checks of queries and galleries by a fitted matcher, and the views in which they are compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..estimators.tables import check_names_of
 from ..foundation.arrays import Array
 from ..foundation.missing import Missing
 from ..foundation.tables import check_same_rows
-from ..foundation.views import ViewLike, check_view, list_views
+from ..foundation.views import ViewLike, check_same_samples, check_view, list_views
 from ._checks import Compare, Names, check_compare, check_direction, check_entries
 from ._comparing import Sides
 from ._direct import Pair
@@ -37,10 +37,10 @@ class SidesMixin:
         self, queries: Any, gallery: ViewLike, source: int | str | Sequence[int | str], target: int | str
     ) -> Sides:
         """Return queries and gallery, checked."""
-        sources, wanted = self._direction(source, target)
+        sources, target_view = self._direction(source, target)
         given = self._queries(queries, sources, single=is_single(source))
-        there = self._check_side(gallery, wanted, "gallery", keep_mapped=True)
-        return Sides(self._fitted, given, there, wanted, self._comparison(sources, wanted), self.n_jobs)
+        checked = self._check_side(gallery, target_view, "gallery", keep_mapped=True)
+        return Sides(self._fitted, given, checked, target_view, self._comparison(sources, target_view), self.n_jobs)
 
     def _direction(self, source: int | str | Sequence[int | str], target: int | str) -> tuple[tuple[int, ...], int]:
         """Return the numbers of the source views and of the target view."""
@@ -48,7 +48,7 @@ class SidesMixin:
         return check_direction(source, target, len(self.n_features_in_), self._names)
 
     def _comparison(self, sources: tuple[int, ...], target: int) -> Comparison:
-        """Return the views in which query and gallery are compared, with weights, or another comparison's name."""
+        """Return the views in which query and gallery are compared, with weights, or the name of another comparison."""
         kind = check_compare(self.compare, len(self.n_features_in_), labelled=hasattr(self, "classes_"))
         if kind == "labels":
             return "labels"
@@ -60,10 +60,10 @@ class SidesMixin:
             return [(target, 1.0)]
         if kind == "source":
             return [(view, 1 / len(sources)) for view in sources]
-        chosen = self._fitted.choice.places
-        places = chosen if self.compare == "auto" else (1.0,) * len(chosen)
-        shares: list[tuple[int | Pair, float]] = [(target, places[target])]
-        shares += [(view, places[view] / len(sources)) for view in sources]
+        chosen = self._fitted.choice.comparison_weights
+        comparison_weights = chosen if self.compare == "auto" else (1.0,) * len(chosen)
+        shares: list[tuple[int | Pair, float]] = [(target, comparison_weights[target])]
+        shares += [(view, comparison_weights[view] / len(sources)) for view in sources]
         pair = (min(sources[0], target), max(sources[0], target))
         direct = self._fitted.choice.direct_weight if len(sources) == 1 and pair in self._fitted.metrics else 0.0
         total = sum(share for _, share in shares)
@@ -77,26 +77,24 @@ class SidesMixin:
         names = None if self._names is None else [self._names[v] for v in sources]
         queries = list_views(queries, names, name="queries")
         if not isinstance(queries, list | tuple) or len(queries) != len(sources):
-            raise ValueError(f"Expected queries to be a list of {len(sources)} arrays, one for each view of source.")
+            raise ValueError(f"Expected queries to be a list of {len(sources)} arrays, one for each view in source.")
         called = {v: f"queries[{i}]" for i, v in enumerate(sources)}
         return self._checked(dict(zip(sources, queries, strict=True)), called, "queries")
 
     def _checked(self, given: dict[int, Any], called: dict[int, str], name: str) -> dict[int, Array]:
         """Return views of the same samples, checked; `called` and `name` are their names in errors."""
         views = {v: self._check_side(value, v, called[v], whole=len(given) == 1) for v, value in given.items()}
+        check_same_samples(list(views.values()), [called[v] for v in given])
         check_same_rows(list(given.values()), [called[v] for v in given])
-        counts = {len(view) for view in views.values()}
-        if len(counts) > 1:
-            raise ValueError(f"Expected the same number of samples in every view of {name}, got {sorted(counts)}.")
         some = np.logical_or.reduce([has_view(view) for view in views.values()])
         if not some.all():
-            raise ValueError(f"Expected each sample of {name} to have a view, sample {int(np.argmin(some))} has none.")
+            raise ValueError(f"Expected each sample of {name} to have a view, got none in sample {np.argmin(some)}.")
         return views
 
     def _check_side(self, value: Any, view: int, name: str, *, whole: bool = True, keep_mapped: bool = False) -> Array:
-        """Return samples of a view, checked; unless they are to be `whole`, some may lack the view.
+        """Return checked samples of a view; some may lack the view, except with `whole`.
 
-        A gallery in a mapped file stays there: it is read block by block.
+        A memory-mapped gallery is not loaded here; it is read block by block.
         """
         array = check_view(value, name, keep_mapped=keep_mapped)
         width = self.n_features_in_[view]
@@ -111,5 +109,5 @@ class SidesMixin:
 
 
 def is_single(source: object) -> bool:
-    """Return whether queries come in one view, not in a list of views."""
+    """Return whether queries come in one view rather than in a list of views."""
     return not isinstance(source, list | tuple | np.ndarray)

@@ -1,8 +1,8 @@
-"""Whitening of a view: it is centred and scaled, and its variances are made more alike.
+"""Whitening of a view: it is centred and scaled, and its variances are made more equal.
 
 Directions of large variance dominate cosines, though a direction of small variance may be the one that distinguishes
 samples. Whitening divides every principal component by the root of ``variance + shrinkage * mean variance``: with a
-large shrinkage that is nearly a common scale, with none all variances become 1.
+large shrinkage this is nearly a common scale; without shrinkage all variances become 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import scipy.linalg
 from ..foundation.arrays import Array, Floats, read_rows
 from ..foundation.mapped import rows_in_memory
 from ..parallel.blas import one_blas_thread
-from ._preparing import Kind, Preparation, PreparationSums
+from ._preprocessing import Kind, PreprocessingSums, SamplePreprocessing
 
 BLOCK_ROWS = 4096
 RANK_TOL = 1e-10  # variances below this share of the largest are rounding errors
@@ -50,8 +50,20 @@ def check_rows(view: Array, name: str) -> None:
 
 
 def has_view(view: Array) -> npt.NDArray[np.bool_]:
-    """Return which samples have a view; the rows of the others are NaN."""
+    """Return which samples have a view; rows of samples that lack it are NaN."""
     return np.asarray(~np.isnan(view[:, 0])) if view.dtype.kind == "f" else np.ones(len(view), bool)
+
+
+def present_rows(view: Array) -> Array:
+    """Return the samples that have a view."""
+    present = has_view(view)
+    return view if present.all() else view[present]
+
+
+def mean_energy(view: Array) -> float:
+    """Return the mean squared norm of the samples that have a view."""
+    rows = present_rows(view)
+    return float(np.mean(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))) if len(rows) else 0.0
 
 
 @dataclass(frozen=True)
@@ -61,46 +73,46 @@ class Whitening:
     Attributes
     ----------
     mean : array of shape (n_features,)
-        Mean of the prepared samples.
+        Mean of the preprocessed samples.
     gains : array of shape (n_whitened,)
         Factors of the whitened features.
     axes : array of shape (n_axes, n_features), or None
         One axis per row; None if the view keeps its own axes, with one gain for all.
     rest : bool
-        Whether the last whitened feature is the norm of what the axes do not explain. Training samples have none.
-    preparation : Preparation
-        What is done to each sample before.
+        Whether the last whitened feature is the norm of what the axes do not explain; it is 0 for training samples.
+    preprocessing : SamplePreprocessing
+        Applied to each sample first.
     """
 
     mean: Floats
     gains: Floats
     axes: Floats | None
     rest: bool = False
-    preparation: Preparation = field(default_factory=Preparation)
+    preprocessing: SamplePreprocessing = field(default_factory=SamplePreprocessing)
 
     @property
     def n_features(self) -> int:
         """Features of the view."""
         return int(self.mean.size)
 
-    def prepare(self, view: Array, start: int) -> Floats:
-        """Return a block of samples, prepared and centred."""
-        return np.asarray(self.preparation.apply(rows_of(view, start)) - self.mean)
+    def preprocess(self, view: Array, start: int) -> Floats:
+        """Return a block of samples, preprocessed and centred."""
+        return np.asarray(self.preprocessing.apply(rows_of(view, start)) - self.mean)
 
-    def prepare_all(self, view: Array) -> Floats:
-        """Return all samples of a view, prepared and centred."""
-        return np.concatenate([self.prepare(view, start) for start in range(0, max(len(view), 1), BLOCK_ROWS)])
+    def preprocess_all(self, view: Array) -> Floats:
+        """Return all samples of a view, preprocessed and centred."""
+        return np.concatenate([self.preprocess(view, start) for start in range(0, max(len(view), 1), BLOCK_ROWS)])
 
     def apply(self, view: Array, dtype: np.dtype[Any]) -> Array:
         """Return a view whitened, in the given number type."""
         out: Array = np.empty((view.shape[0], self.gains.size), dtype)
         with one_blas_thread():
             for start in blocks(view.shape[0]):
-                out[start : start + BLOCK_ROWS] = self._turned(self.prepare(view, start)) * self.gains
+                out[start : start + BLOCK_ROWS] = self._turned(self.preprocess(view, start)) * self.gains
         return out
 
     def _turned(self, rows: Floats) -> Floats:
-        """Return prepared rows by their axes."""
+        """Return preprocessed rows in the coordinates of the axes."""
         if self.axes is None:
             return rows
         turned = rows @ self.axes.T
@@ -110,34 +122,34 @@ class Whitening:
         return np.hstack([turned, np.sqrt(np.einsum("ij,ij->i", beside, beside))[:, None]])
 
     def undo(self, whitened: Array) -> Array:
-        """Return samples in the units of the view; if samples were prepared, with the typical mean and scale."""
+        """Return samples in the units of the view; if they were preprocessed, with the typical mean and scale."""
         plain = whitened / self.gains
         if self.axes is not None:
             with one_blas_thread():
                 plain = plain[:, : len(self.axes)] @ self.axes
-        return np.asarray(self.preparation.undo(plain + self.mean), dtype=whitened.dtype)
+        return np.asarray(self.preprocessing.undo(plain + self.mean), dtype=whitened.dtype)
 
     def tensors(self, view: int) -> dict[str, Array]:
         """Return all attributes that are arrays, for a file."""
         tensors = {f"mean.{view}": self.mean, f"gains.{view}": self.gains}
-        if self.preparation.kind is not None:
-            tensors[f"typical.{view}"] = np.array([self.preparation.level, self.preparation.scale])
+        if self.preprocessing.kind is not None:
+            tensors[f"typical.{view}"] = np.array([self.preprocessing.level, self.preprocessing.scale])
         return tensors if self.axes is None else tensors | {f"axes.{view}": self.axes}
 
     @classmethod
     def from_tensors(
         cls, tensors: Mapping[str, Array], view: int, *, turned: bool, rest: bool, kind: Kind
     ) -> Whitening:
-        """Return the whitening of which :meth:`tensors` gave the arrays; `turned` says that there are axes."""
+        """Return the whitening whose arrays :meth:`tensors` returned; `turned` says that there are axes."""
         mean, gains = tensors[f"mean.{view}"], tensors[f"gains.{view}"]
         axes = tensors[f"axes.{view}"] if turned else None
         typical = np.array([0.0, 1.0]) if kind is None else tensors[f"typical.{view}"]
         fits = mean.ndim == gains.ndim == 1 and mean.size > 0 and np.all(gains > 0) and (turned or not rest)
         shape = (gains.size,) if axes is None else axes.shape
-        wanted = (mean.size,) if axes is None else (gains.size - rest, mean.size)
-        if not fits or shape != wanted or typical.shape != (2,) or not typical[1] > 0:
+        expected = (mean.size,) if axes is None else (gains.size - rest, mean.size)
+        if not fits or shape != expected or typical.shape != (2,) or not typical[1] > 0:
             raise ValueError(f"its whitening of view {view} contradicts itself")
-        return cls(mean, gains, axes, rest, Preparation(kind, float(typical[0]), float(typical[1])))
+        return cls(mean, gains, axes, rest, SamplePreprocessing(kind, float(typical[0]), float(typical[1])))
 
 
 def fit_whitening(view: Array, shrinkage: float | None, kind: Kind = None) -> Whitening:
@@ -147,56 +159,58 @@ def fit_whitening(view: Array, shrinkage: float | None, kind: Kind = None) -> Wh
     narrower. Without whitening, the norm of what is left out is kept: nothing that depends on angles is lost.
     """
     n, width = view.shape
-    preparation = fit_preparation(view, kind)
-    sums = (preparation.apply(rows_of(view, start)).sum(axis=0) for start in blocks(n))
+    preprocessing = fit_preprocessing(view, kind)
+    sums = (preprocessing.apply(rows_of(view, start)).sum(axis=0) for start in blocks(n))
     mean = sum(sums, np.zeros(width)) / max(n, 1)
-    plain = Whitening(mean, np.ones(width), None, preparation=preparation)
+    plain = Whitening(mean, np.ones(width), None, preprocessing=preprocessing)
     if shrinkage is None:
         return _scaled(view, plain)
     with one_blas_thread():
-        variances, axes = principal((plain.prepare(view, start) for start in blocks(n)), n, width)
+        variances, axes = principal((plain.preprocess(view, start) for start in blocks(n)), n, width)
     kept = variances > RANK_TOL * variances.max(initial=0.0)
     if not kept.any():  # a constant view carries no information, but is allowed
         return plain
     variances, axes = variances[kept], axes[kept]
-    return Whitening(mean, gains_of(variances, shrinkage, width), np.ascontiguousarray(axes), preparation=preparation)
+    return Whitening(
+        mean, gains_of(variances, shrinkage, width), np.ascontiguousarray(axes), preprocessing=preprocessing
+    )
 
 
-def fit_preparation(view: Array, kind: Kind) -> Preparation:
-    """Learn the typical mean and scale of samples; nothing if samples are not prepared."""
+def fit_preprocessing(view: Array, kind: Kind) -> SamplePreprocessing:
+    """Learn the typical mean and scale of samples, if they are to be preprocessed."""
     if kind is None:
-        return Preparation()
-    sums = PreparationSums(kind)
+        return SamplePreprocessing()
+    sums = PreprocessingSums(kind)
     for start in blocks(view.shape[0]):
         sums.add(rows_of(view, start))
-    return sums.preparation()
+    return sums.preprocessing()
 
 
 def gains_of(variances: Floats, shrinkage: float | None, width: int) -> Floats:
-    """Return the factors of principal components; None for one factor, which makes the mean variance 1."""
+    """Return the factors of principal components; with ``shrinkage=None``, one factor for mean variance 1."""
     mean = variances.sum() / width
     return np.asarray(1 / np.sqrt(np.full_like(variances, mean) if shrinkage is None else variances + shrinkage * mean))
 
 
 def _scaled(view: Array, plain: Whitening) -> Whitening:
-    """Return the map that scales a view as a whole, on axes that span the samples if there are fewer than features."""
+    """Return the map that scales a view as a whole, on axes spanning the samples if there are fewer than features."""
     n, width = view.shape
-    energy = sum(float(np.sum(plain.prepare(view, start) ** 2)) for start in blocks(n))
+    energy = sum(float(np.sum(plain.preprocess(view, start) ** 2)) for start in blocks(n))
     gain = np.sqrt(n * width / energy) if energy > 0 else 1.0
     axes = _span(view, plain) if 0 < n < width and energy > 0 else None
     if axes is None:
-        return Whitening(plain.mean, np.full(width, gain), None, preparation=plain.preparation)
-    return Whitening(plain.mean, np.full(len(axes) + 1, gain), axes, True, plain.preparation)
+        return Whitening(plain.mean, np.full(width, gain), None, preprocessing=plain.preprocessing)
+    return Whitening(plain.mean, np.full(len(axes) + 1, gain), axes, True, plain.preprocessing)
 
 
 def _span(view: Array, plain: Whitening) -> Floats | None:
     """Return orthogonal axes that span the samples of a view."""
     with one_blas_thread():
-        return np.ascontiguousarray(scipy.linalg.qr(plain.prepare_all(view).T, mode="economic")[0].T)
+        return np.ascontiguousarray(scipy.linalg.qr(plain.preprocess_all(view).T, mode="economic")[0].T)
 
 
 def blocks(n: int) -> range:
-    """Return where blocks of rows start."""
+    """Return the starts of blocks of rows."""
     return range(0, n, BLOCK_ROWS)
 
 
@@ -206,9 +220,9 @@ def rows_of(view: Array, start: int) -> Array:
 
 
 def principal(parts: Iterable[Floats], n: int, width: int) -> tuple[Floats, Floats]:
-    """Return variances in falling order and the axes they belong to, from the smaller of the two Gram matrices.
+    """Return variances in descending order and their axes, from the smaller of the two Gram matrices.
 
-    The samples are given in blocks, centred.
+    The samples come in centred blocks.
     """
     if width <= n:
         covariance = sum((rows.T @ rows for rows in parts), np.zeros((width, width)))

@@ -1,4 +1,4 @@
-"""How many threads ``n_jobs`` means, and how samples are cut into chunks for them."""
+"""How many threads ``n_jobs`` means, and how samples are split into chunks for them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import joblib
 import numpy as np
 
+from ..foundation.parameters import N_JOBS, check_value
 from .cancel import CancelToken
 
 CHUNK_SECONDS = 2e-3  # long enough to hide the cost of scheduling a chunk, short enough to balance the load
@@ -21,19 +22,14 @@ LARGE_BLOCK = 192  # or this many where they share products with a large diction
 
 def count_jobs(n_jobs: int | None) -> int:
     """Turn `n_jobs` into a number of threads, as joblib does: None is 1 unless a joblib context says otherwise."""
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer)):
-        raise TypeError(f"Expected n_jobs to be None or an integer, got {n_jobs!r}.")
-    if n_jobs == 0:
-        raise ValueError(
-            "Expected n_jobs to be None, a positive number of threads, or negative (-1: all cores); got 0."
-        )
+    check_value(n_jobs, "n_jobs", *N_JOBS)
     if n_jobs is not None and multiprocessing.current_process().daemon:
         # joblib returns 1 here, and warns: a daemon process must not start processes. It may start threads.
         return int(n_jobs if n_jobs > 0 else max(1, joblib.cpu_count() + 1 + n_jobs))
     return int(joblib.effective_n_jobs(n_jobs))
 
 
-def cut(
+def split_chunks(
     n: int, multiply_adds: float, n_jobs: int, chunk_size: int | None = None, *, whole_blocks: bool = False
 ) -> tuple[list[tuple[int, int]], bool]:
     """Split n samples into chunks; return their bounds, and whether a chunk is short enough for the calling thread.

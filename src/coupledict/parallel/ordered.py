@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 from ..kernels import _native
 from .cancel import Cancelled, CancelToken
 
-RUN_AHEAD = 4  # running and finished tasks per thread: the others can go on for a while beside a slow task
+RUN_AHEAD = 4  # running and finished tasks per thread: while one task is slow, the others can go on for a while
 LOOK_UP_SECONDS = 0.1  # a waiting thread wakes up this often, to notice an interrupt
 
 Task = TypeVar("Task")
@@ -57,20 +57,27 @@ def in_order(
     -----
     All threads have ended before an error is raised. Of several errors, that of the first task is raised.
     """
-    return _Crew(function, tasks, CancelToken() if cancel is None else cancel).run(n_threads, take_part=take_part)
+    return _OrderedPool(function, tasks, CancelToken() if cancel is None else cancel).run(
+        n_threads, take_part=take_part
+    )
 
 
-class _Crew(Generic[Task, Result]):
+class _OrderedPool(Generic[Task, Result]):
     """The threads of one call of :func:`in_order`, and the state that they share."""
 
     def __init__(self, function: Callable[[Task], Result], tasks: Iterable[Task], cancel: CancelToken) -> None:
-        self._function, self._source, self._cancel = function, iter(tasks), cancel
+        self._function = function
+        self._source = iter(tasks)
+        self._cancel = cancel
         self._taking = threading.Lock()
-        self._n_taken, self._exhausted, self._closing = 0, False, False
+        self._n_taken = 0
+        self._exhausted = False
+        self._closing = False
         self._finished: dict[int, Result | BaseException] = {}
         self._room: SimpleQueue[None] = SimpleQueue()  # one entry for each task that may be started
-        self._news: SimpleQueue[None] = SimpleQueue()  # one entry for each task and each helper that has ended
-        self._n_helpers, self._ended = 0, list[None]()
+        self._events: SimpleQueue[None] = SimpleQueue()  # one entry for each task and each worker that has ended
+        self._n_workers = 0
+        self._ended = list[None]()
 
     def run(self, n_threads: int, *, take_part: bool) -> Generator[Result, None, None]:
         """Yield the results; see :func:`in_order`."""
@@ -78,7 +85,7 @@ class _Crew(Generic[Task, Result]):
         for _ in range(RUN_AHEAD * max(n_threads, 1)):
             self._room.put(None)
         try:
-            self._start_helpers(n_threads - take_part, stay_here=take_part)
+            self._start_workers(n_threads - take_part, stay_here=take_part)
             number = 0
             while not (self._exhausted and number >= self._n_taken):
                 self._check_cancelled()
@@ -86,9 +93,9 @@ class _Crew(Generic[Task, Result]):
                     yield self._take_result(number)
                     number += 1
                     self._room.put(None)
-                elif take_part and not self._exhausted and self._join_in():
+                elif take_part and not self._exhausted and self._do_here():
                     pass
-                elif self._n_helpers:
+                elif self._n_workers:
                     self._wait()
             self._check_cancelled()  # a kernel that was cancelled leaves its chunk unfinished
         except BaseException:
@@ -97,42 +104,42 @@ class _Crew(Generic[Task, Result]):
             raise
         finally:
             try:
-                self._dismiss()
+                self._join()
             except BaseException:  # an interrupt at the very end
                 self._closing = True
-                self._dismiss()
+                self._join()
                 raise
 
-    def _start_helpers(self, n_helpers: int, *, stay_here: bool) -> None:
+    def _start_workers(self, n_workers: int, *, stay_here: bool) -> None:
         here = _native.current_cpu()
         elsewhere = set[int]() if here < 0 else os.sched_getaffinity(0) - {here}
-        for _ in range(n_helpers):
+        for _ in range(n_workers):
             # With the caller's context, a task means the same in either thread: NumPy's handling of errors is part of
             # it, and without a GIL so are the filters of warnings.
             within = contextvars.copy_context().run
-            self._n_helpers += 1  # no call between this and the start: an interrupt there would leave it too large
+            self._n_workers += 1  # no call between this and the start: an interrupt there would leave it too large
             try:
                 # Not threading.Thread: its start() sleeps until the new thread has run, and the caller may then wake up
                 # on the new thread's processor.
-                _thread.start_new_thread(within, (self._help, elsewhere))
+                _thread.start_new_thread(within, (self._work, elsewhere))
             except RuntimeError:  # the system has no thread left
-                self._n_helpers -= 1
+                self._n_workers -= 1
                 raise
-        if self._n_helpers and stay_here:
-            time.sleep(1e-6)  # lets the helpers start, and leave this processor, before it is busy
+        if self._n_workers and stay_here:
+            time.sleep(1e-6)  # lets the workers start, and leave this processor, before it is busy
             move_to({here} if elsewhere else set())
 
-    def _help(self, processors: set[int]) -> None:
-        """Do tasks until there are no more. This is what a helper thread runs."""
+    def _work(self, processors: set[int]) -> None:
+        """Do tasks until there are no more. A worker thread runs this."""
         try:
             move_to(processors)
             while self._room.get() is None and self._do_next(calling=False):
-                self._news.put(None)
+                self._events.put(None)
         finally:
             self._ended.append(None)
-            self._news.put(None)  # the caller may be waiting for a task that was not there, or for this thread to end
+            self._events.put(None)  # the caller may be waiting for a task that was not there, or for this thread to end
 
-    def _join_in(self) -> bool:
+    def _do_here(self) -> bool:
         """Do one task in the calling thread, if there is room for its result."""
         try:
             self._room.get_nowait()
@@ -185,13 +192,13 @@ class _Crew(Generic[Task, Result]):
         # With a timeout: where a library handles signals itself, as Polars does, the system restarts an interrupted
         # wait, and Python would notice the interrupt only when the wait ends.
         with suppress(Empty):
-            self._news.get(timeout=LOOK_UP_SECONDS)
+            self._events.get(timeout=LOOK_UP_SECONDS)
 
-    def _dismiss(self) -> None:
-        """Wait until all helpers have ended."""
-        for _ in range(self._n_helpers):
+    def _join(self) -> None:
+        """Wait until all workers have ended."""
+        for _ in range(self._n_workers):
             self._room.put(None)
-        while len(self._ended) < self._n_helpers:
+        while len(self._ended) < self._n_workers:
             self._wait()
 
 

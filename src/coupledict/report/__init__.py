@@ -13,7 +13,7 @@ from ..files.whole import write_file
 from ._figures import check_figures
 from ._model_page import explorer_page
 from ._page import build
-from ._pair_atoms import check_dictionaries
+from ._pair_atoms import check_dictionary_pairs
 
 __all__ = ["write_report", "explorer_page"]
 
@@ -29,18 +29,18 @@ def write_report(
     """Write the report of a run of the experiments as one HTML file.
 
     The page is self-contained, pictures included, and makes no network requests. It appears under its name only when it
-    is complete. What is missing in `results` is left out or shown as a dash.
+    is complete. Missing results are left out or shown as a dash.
 
     Parameters
     ----------
     path : path-like
         Where to write; an existing file is replaced.
     results : dict
-        What was run and measured, as plain JSON data: ``command``, ``version``, ``versions``, ``machine``, ``seed``,
+        Settings and measurements, as plain JSON data: ``command``, ``version``, ``versions``, ``machine``, ``seed``,
         ``quick``, ``started``, ``seconds``, ``data``, ``notes``, ``pairs``, ``time`` and ``claims``. All text is
         escaped.
     dictionaries : dict
-        Under ``"together"`` and ``"separate"`` a list of two arrays of shape (n_components, n_features): focused and
+        Under ``"together"`` and ``"separate"``, a list of two arrays of shape (n_components, n_features): focused and
         blurred atoms.
     figures : dict of str to path-like
         PNG files for ``"pairs"``, ``"correlations"`` and, for each regime, ``"time_<key>"``,
@@ -52,9 +52,9 @@ def write_report(
     Raises
     ------
     ValueError
-        For dictionaries of other shapes, with NaN or infinity, or that do not fit the figures for each atom.
+        For dictionaries of other shapes, with NaN or infinity, or whose atoms do not match the figures per atom.
     FileNotFoundError
-        For a figure that is not there, or a folder that does not exist.
+        For a figure or a folder that does not exist.
 
     Examples
     --------
@@ -73,6 +73,6 @@ def write_report(
     if not isinstance(results, Mapping):
         raise TypeError(f"Expected results to be a dict, got {type(results).__name__}.")
     folder = Path(os.path.realpath(path)).parent
-    page = build(results, check_dictionaries(dictionaries), check_figures(figures), folder, data_file)
+    page = build(results, check_dictionary_pairs(dictionaries), check_figures(figures), folder, data_file)
     # A command line may hold bytes that are not valid text; they become question marks.
     write_file(path, [page.encode("utf-8", "replace")])

@@ -20,7 +20,7 @@ def document(title: str, parts: Sequence[Html]) -> str:
 
 
 def base_style() -> str:
-    """Return the style sheet that all pages share, the local page included."""
+    """Return the style sheet that all pages share, including the local page."""
     return resources.files(__package__).joinpath("base.css").read_text(encoding="utf-8")
 
 

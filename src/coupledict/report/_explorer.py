@@ -1,6 +1,6 @@
 """The atom explorer: grids of atoms that highlight each other's partners, and the data for their script.
 
-The orders of the atoms, and every number as text, are prepared here; the script only draws.
+The orders of the atoms and all texts are prepared here; the script only draws.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class View:
     shape: tuple[int, ...]  # (height, width) or (height, width, 3) of a patch, (length,) of a curve
 
     def describe(self) -> dict[str, Any]:
-        """Return what the script needs to know to draw atoms of this view."""
+        """Return what the script needs to draw atoms of this view."""
         if len(self.shape) == 1:
             return {"key": self.key, "length": self.shape[0]}
         height, width, *channels = self.shape
@@ -43,7 +43,7 @@ class View:
 
 
 def pack(atoms: Atoms) -> str:
-    """Return atoms as base64 of bytes, each on a scale of its own: 0 is mid-grey, its largest entry black or white.
+    """Return atoms as base64 of bytes, each on its own scale: 0 is mid-grey, the largest entry black or white.
 
     Atoms of a very small norm are paler; see :func:`coupledict.foundation.drawing.full_scale`.
     """
@@ -57,14 +57,14 @@ def descending(values: Sequence[Any]) -> list[int]:
 
 
 def embed(views: Sequence[View], modes: Mapping[str, Any], partner: int | None = None) -> Html:
-    """Return the data of the explorer as a block that the browser does not run.
+    """Return the data of the explorer as a block that the browser does not execute.
 
     Each mode is one set of dictionaries, with ``atoms`` (packed, one per view), ``orders``, ``facts`` (texts for each
-    atom) and ``best``: the atom of the view `partner` that fits best, for each atom, or None.
+    atom) and ``best``: for each atom, the best matching atom of the view `partner`, or None.
     """
     data = {"views": [view.describe() for view in views], "partner": partner, "modes": modes}
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    # "</script>" inside a string would end the block, and "<!--" change how it is read.
+    # "</script>" inside a string would end the block, and "<!--" would change how it is parsed.
     return element("script", Html(text.replace("<", "\\u003c")), type="application/json", id="explorer-data")
 
 
@@ -88,7 +88,7 @@ def explorer(
             "p",
             ("Point at an atom of either dictionary" if len(views) == 2 else "Point at an atom")
             + ", or tap it. A click"
-            " pins it; another click on it, or Escape, lets go. With the keyboard: arrow keys, Home and End along a row"
+            " pins it; another click on it, or Escape, unpins it. Keyboard: arrow keys, Home and End along a row"
             " (with Ctrl to the first and last atom), Page Up and Page Down.",
             id="explorer-help",
             class_="small",
@@ -101,7 +101,7 @@ def explorer(
 
 
 def _controls(modes: Mapping[str, str], orders: Sequence[str]) -> Html:
-    """Return the controls above the grids; those without a choice are hidden, but the script needs them."""
+    """Return the controls above the grids; those without a choice are hidden, because the script needs them."""
     choices = [
         element(
             "label",
@@ -149,7 +149,7 @@ def _grids(views: Sequence[View]) -> Html:
 
 
 def _panel(views: Sequence[View], facts: Mapping[str, str], *, best: bool) -> Html:
-    """Return the panel that shows one atom of each view enlarged, and what is known of it."""
+    """Return the panel that shows one atom of each view enlarged, with its facts."""
     tiles = [
         element("figure", element("canvas", id=f"explorer-large-{view.key}"), element("figcaption", view.short))
         for view in views

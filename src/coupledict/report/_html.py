@@ -1,4 +1,4 @@
-"""HTML built from elements: all text that is not marked as HTML is escaped."""
+"""HTML built from elements; all text that is not marked as HTML is escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VOID = frozenset({"br", "col", "img", "input", "meta"})  # elements that have no
 
 
 class Html(str):
-    """Text that is HTML already, and is not escaped again."""
+    """Text that is already HTML and is not escaped again."""
 
     __slots__ = ()
 
@@ -19,12 +19,12 @@ Attribute: TypeAlias = "str | int | float | bool | None"
 
 
 def escape(text: str) -> Html:
-    """Return text escaped as HTML, unless it is HTML already."""
+    """Return text escaped as HTML, unless it is already HTML."""
     return text if isinstance(text, Html) else Html(html.escape(text))
 
 
 def join(*children: Child) -> Html:
-    """Return children one after the other; None is left out."""
+    """Return the concatenated children, without None."""
     return Html("".join(escape(child) for child in children if child is not None))
 
 
@@ -46,17 +46,17 @@ def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
 
 
 def paragraph(*children: Child, class_: str | None = None) -> Html | None:
-    """Return a paragraph, or None where there is nothing to say."""
+    """Return a paragraph, or None for empty text."""
     text = join(*children)
     return element("p", text, class_=class_) if text else None
 
 
 def definitions(entries: list[tuple[str, str]], class_: str | None = None) -> Html | None:
-    """Return terms and what they stand for; an entry without a description is left out, and a list without entries."""
+    """Return terms and their descriptions, without entries that have none; None without any entries."""
     rows = [element("div", element("dt", term), element("dd", text)) for term, text in entries if text]
     return element("dl", *rows, class_=class_) if rows else None
 
 
 def scrolling(content: Html, label: str, class_: str) -> Html:
-    """Return content in a box that scrolls by itself, with the keyboard too, so that the page never has to."""
+    """Return content in a box that scrolls by itself, also with the keyboard, so that the page never has to."""
     return element("div", content, class_=f"scroll {class_}", role="region", aria_label=label, tabindex=0)

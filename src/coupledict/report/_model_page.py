@@ -1,4 +1,4 @@
-"""A page that explores the atoms of any model: one grid per view, patches as pictures, other atoms as curves."""
+"""A page for exploring the atoms of any model: one grid per view, patches as pictures, other atoms as curves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._html import Html, definitions, element, paragraph
 from ._numbers import NONE, TIMES, count, fixed
 from ._pair_atoms import check_atoms, describe_use
 
-LEAST_SIDE = 3  # smaller squares say nothing as pictures: their entries are better seen as a curve
+LEAST_SIDE = 3  # smaller squares are clearer as curves
 LEGEND = "the atom pointed at"
 PALER = "Atoms that nearly vanish in a view are drawn paler there."
 
@@ -33,9 +33,9 @@ def explorer_page(
 ) -> str:
     """Return a page on which the atoms of a model can be explored, as one self-contained HTML text.
 
-    Each view has a grid of its atoms; pointing at an atom of one highlights its partners in the others and shows all of
-    them enlarged. The page is self-contained and makes no network requests; it works with a mouse, a keyboard and on a
-    phone.
+    Each view has a grid of its atoms; pointing at an atom highlights its partners in the other views and shows all of
+    them enlarged. The page is self-contained and makes no network requests; it works with a mouse, with a keyboard and
+    on a phone.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def explorer_page(
         Heading of the page; any text, which is escaped.
     patch_size : size, or list with a size or None for each view, optional
         Side of square patches, ``(height, width)`` or ``(height, width, 3)``; ``(n_features,)`` draws atoms as curves.
-        If left out, atoms of 9 or more features are drawn as square patches, grey or in colour, if their number of
-        features allows it, and as curves otherwise.
+        By default, atoms of 9 or more features are drawn as square patches, grey or in colour, if their number of
+        features allows it, and otherwise as curves.
     names : list of str, optional
-        Names of the views; "View 0", "View 1" and so on if left out.
+        Names of the views; by default "View 0", "View 1" and so on.
     use : array of shape (n_components,), optional
-        How many samples used each atom, to show it and to sort by it.
+        Number of samples that used each atom, to display and to sort by.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def explorer_page(
     Raises
     ------
     ValueError
-        For dictionaries that do not fit each other, are empty or hold NaN, and for shapes that do not fit them.
+        For dictionaries that are inconsistent, empty or contain NaN, and for shapes that do not match them.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def explorer_page(
     >>> page.splitlines()[0]
     '<!doctype html>'
     """
-    atoms = _check_dictionaries(dictionaries)
+    atoms = _check_views(dictionaries)
     titles = _check_names(names, len(atoms))
     views = [
         View(f"view-{v}", name, name, shape)
@@ -96,14 +96,14 @@ def explorer_page(
     return document(title, [header, main, _explorer.embed(views, {"model": mode})])
 
 
-def _check_dictionaries(dictionaries: Any) -> list[Atoms]:
+def _check_views(dictionaries: Any) -> list[Atoms]:
     if not isinstance(dictionaries, list | tuple) or not dictionaries:
         got = "none" if isinstance(dictionaries, list | tuple) else type(dictionaries).__name__
         raise ValueError(f"Expected dictionaries to be a list of one or more arrays, one per view, got {got}.")
     atoms = [check_atoms(entry, f"dictionaries[{v}]") for v, entry in enumerate(dictionaries)]
     counts = [len(view) for view in atoms]
     if len(set(counts)) > 1:
-        raise ValueError(f"Expected as many atoms in every dictionary, got {counts}.")
+        raise ValueError(f"Expected the same number of atoms in every dictionary, got {counts}.")
     return atoms
 
 
@@ -125,14 +125,14 @@ def _check_use(use: npt.ArrayLike | None, n_atoms: int) -> list[float] | None:
 
 
 def shapes_of_views(patch_size: PatchSizes, dictionaries: Sequence[Atoms]) -> list[tuple[int, ...]]:
-    """Return the shape of the atoms of each view: of one number for curves, of two or three for patches."""
+    """Return the shape of the atoms of each view: one number for curves, two or three for patches."""
     widths = [atoms.shape[1] for atoms in dictionaries]
     given = size_per_view(patch_size, len(widths))
     return [_infer(n) if size is None else _check_size(size, n) for size, n in zip(given, widths, strict=True)]
 
 
 def _infer(n_features: int) -> tuple[int, ...]:
-    """Return the shape of a square patch, grey or in colour, or that of a curve if none fits."""
+    """Return the shape of a square patch, grey or in colour, or of a curve if neither fits."""
     for channels in ((), (3,)):
         side = math.isqrt(n_features // math.prod(channels))
         shape = (side, side, *channels)
@@ -146,7 +146,7 @@ def _check_size(size: PatchSize, n_features: int) -> tuple[int, ...]:
     fits = 1 <= len(shape) <= 3 and min(shape) >= 1 and math.prod(shape) == n_features
     if not fits or (len(shape) == 3 and shape[2] != 3):
         raise ValueError(
-            f"Expected a patch_size of (height, width) or (height, width, 3) that multiplies to {n_features} features,"
+            f"Expected a patch_size of (height, width) or (height, width, 3) with a product of {n_features} features,"
             f" or ({n_features},) for curves, got {size!r}."
         )
     return shape
@@ -203,7 +203,7 @@ def _glossary(facts: dict[str, str], curves: bool) -> Html | None:
     if any(key.startswith("norm") for key in facts):
         entries.append(("Norm", "the root of the sum of squares of the atom in that view."))
     if "use" in facts:
-        entries.append(("Used by samples", "how many samples have this atom in their code."))
+        entries.append(("Used by samples", "the number of samples that have this atom in their code."))
     if any(key.startswith("correlation") for key in facts):
         entries.append(("Correlation", "absolute cosine of the angle between the atoms of two views."))
     return definitions(entries, class_="glossary small") or paragraph("")

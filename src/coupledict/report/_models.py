@@ -1,4 +1,4 @@
-"""The dictionaries of a model of any kind, for display."""
+"""The dictionaries of any kind of model, for display."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ModelAtoms:
     patch_size : list of tuples or None
         As :func:`coupledict.report.explorer_page` takes it.
     n_sets : int
-        Sets of dictionaries that the model has, of which this is one.
+        Number of sets of dictionaries in the model, of which this is one.
     """
 
     dictionaries: list[Atoms]
@@ -40,7 +40,7 @@ def model_atoms(model: Any, number: int = 0) -> ModelAtoms:
     model : estimator
         What :func:`coupledict.load` returns.
     number : int, default=0
-        Which set of dictionaries, of a model that has several.
+        Number of the set of dictionaries, for a model with several.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def _plain(components: Any, owner: Any = None) -> ModelAtoms:
 
 
 def _super_resolution(model: Any) -> ModelAtoms:
-    """Return what each atom looks for in a small picture, and the detail that it adds to a large one."""
+    """Return the pattern that each atom matches in a small picture, and the detail that it adds to the large one."""
     details = model.details_
     if details.ndim == 3:
         details = np.einsum("kf,kfd->kd", model.components_, details)  # the detail that each anchor predicts for itself
@@ -87,7 +87,7 @@ def _super_resolution(model: Any) -> ModelAtoms:
 
 
 def _bandwidth(model: Any, components: Any) -> ModelAtoms:
-    """Return features of the low band, and the spectra of the high band."""
+    """Return the features of the low band and the spectra of the high band."""
     views = _plain([components[0], components[1] @ model.bands.basis]).dictionaries
     return ModelAtoms(views, ["Low band", "High band"], [(view.shape[1],) for view in views])
 

@@ -1,4 +1,4 @@
-"""How numbers are written on the page; missing values are a dash."""
+"""Formats of numbers on the page; missing values become a dash."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def find(tree: Any, *keys: str) -> Any:
-    """Return what lies under these keys, or None where one of them is missing."""
+    """Return the value under these keys, or None if one of them is missing."""
     for key in keys:
         tree = tree.get(key) if isinstance(tree, Mapping) else None
     return tree
 
 
 def entries(tree: Any, *keys: str) -> list[Any]:
-    """Return the list that lies under these keys, empty where there is none."""
+    """Return the list under these keys, or an empty one."""
     found = find(tree, *keys)
     return list(found) if isinstance(found, Sequence) and not isinstance(found, str) else []
 
 
 def text(tree: Any, *keys: str) -> str:
-    """Return what lies under these keys as text, empty where there is nothing."""
+    """Return the value under these keys as text, or an empty string."""
     found = find(tree, *keys)
     return "" if found is None else str(found)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a value is a finite number."""
+    """Return whether a value is a finite number."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -49,7 +49,7 @@ def count(value: Any) -> str:
 
 
 def fixed(value: Any, decimals: int = 2) -> str:
-    """Write a number with as many decimals as asked for: ``0.97``."""
+    """Write a number with a fixed number of decimals: ``0.97``."""
     return _write(value, lambda number: f"{number:,.{decimals}f}")
 
 
@@ -90,7 +90,7 @@ def times(value: Any) -> str:
 
 
 def date(value: Any) -> str:
-    """Write an ISO time as in ``3 May 2025, 14:05``; other text stays as it is."""
+    """Write an ISO time as ``3 May 2025, 14:05``; other text stays as it is."""
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):

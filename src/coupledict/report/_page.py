@@ -1,4 +1,4 @@
-"""The page as a whole: what was run, what the paper claims and what came out, the experiments, how it was measured."""
+"""The whole page: the run, the paper's claims and the results, the experiments, and how they were measured."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECTIONS = (
     ("method", "Method"),
 )
 VERDICTS = {True: ("holds", "Holds"), False: ("fails", "Does not hold"), None: ("open", "Too small to tell here")}
-BESIDE = "Beside the paper"  # replaces "The paper" for a claim that is not the paper's
+BESIDE = "In addition to the paper"  # replaces "The paper" for a claim that is not the paper's
 MARKS = {"holds": "M5 10.5l3.2 3.2L15 7", "fails": "M6 6l8 8M14 6l-8 8", "open": "M5.5 10h9"}
 
 
@@ -74,15 +74,15 @@ def _header(results: Any, present: list[bool]) -> Html:
 
 
 def _notice(results: Any) -> Html | None:
-    """Return what a reader must know before any number: which data, and whether the run was a short one."""
+    """Return what a reader must know first: the data, and whether the run was quick."""
     sentences = [element("p", str(sentence)) for sentence in entries(results, "data")]
     if find(results, "quick") is True:
         sentences.append(
             element(
                 "p",
                 element("strong", "A quick run"),
-                " can tell whether atoms that are learned together are partners. How soon a method gets where K-SVD"
-                " ends depends on the number of patches, and this run has a tenth of the paper's: its times are a"
+                " can show whether atoms that are learned together are partners. How soon a method reaches the level of"
+                " K-SVD depends on the number of patches, and this run has a tenth of the paper's: its times are a"
                 " preview, and its claims about them are left open. ",
                 element("code", "coupledict reproduce"),
                 " runs the experiments in full.",
@@ -92,7 +92,7 @@ def _notice(results: Any) -> Html | None:
 
 
 def _first_look(pictures: list[Any], figures: dict[str, Path], folder: Path) -> Html | None:
-    """Return pictures of what dictionaries can do, or None where the run made none."""
+    """Return pictures of what dictionaries can do, or None if the run made none."""
     shown = [
         figure(figures.get(text(picture, "name")), folder, alt=text(picture, "alt"), caption=caption, kind="picture")
         for picture in pictures
@@ -104,7 +104,7 @@ def _first_look(pictures: list[Any], figures: dict[str, Path], folder: Path) -> 
 
 
 def _summary(results: Any, regimes: list[Any]) -> Html:
-    """Return the claims of the paper beside what was measured."""
+    """Return the claims of the paper with the measurements."""
     groups = [("", entries(results, "claims"))]
     groups += [(text(regime, "title") or text(regime, "key"), entries(regime, "claims")) for regime in regimes]
     parts: list[Html | None] = []
@@ -120,13 +120,13 @@ def _summary(results: Any, regimes: list[Any]) -> Html:
         "section",
         element("h2", "The paper and this run"),
         _tally([claim for _, claims in groups for claim in claims if find(claim, "ours") is not True]),
-        *(parts or [element("p", "No claim of the paper was put to the test in this run.")]),
+        *(parts or [element("p", "This run tested no claim of the paper.")]),
         id="summary",
     )
 
 
 def _left_open(claims: list[Any]) -> Html | None:
-    """Return the claims that a run could not decide, behind a line that tells how many there are."""
+    """Return the claims that a run could not decide, folded below a line with their number."""
     if not claims:
         return None
     number = "1 claim" if len(claims) == 1 else f"{len(claims)} claims"
@@ -144,7 +144,7 @@ def _verdict(claim: Any) -> bool | None:
 
 
 def _tally(claims: list[Any]) -> Html | None:
-    """Return in a sentence or two how many claims hold, of those that the run could decide."""
+    """Return a sentence or two about how many of the claims that the run could decide hold."""
     if not claims:
         return None
     held, failed, undecided = (sum(_verdict(claim) is kind for claim in claims) for kind in VERDICTS)
@@ -178,7 +178,7 @@ def _claim(claim: Any) -> Html:
 
 
 def _method(results: Any, figures: dict[str, Path], folder: Path, data_file: str | None) -> Html:
-    """Return all that is needed to run it again."""
+    """Return everything needed to repeat the run."""
     machine, versions, command = find(results, "machine"), find(results, "versions"), text(results, "command")
     rows = [
         ("Processor", text(machine, "cpu")),
@@ -210,7 +210,7 @@ def _method(results: Any, figures: dict[str, Path], folder: Path, data_file: str
 
 
 def _files(figures: dict[str, Path], folder: Path, data_file: str | None) -> Html | None:
-    """Return links to the files beside the page."""
+    """Return links to the files next to the page."""
     links = [element("a", data_file, href="./" + quote(data_file))] if data_file else []
     links += [
         element("a", name, href=address) for path in figures.values() for name, address in addresses(path, folder)
@@ -218,4 +218,4 @@ def _files(figures: dict[str, Path], folder: Path, data_file: str | None) -> Htm
     if not links:
         return None
     items = [element("li", link) for link in links]
-    return join(element("h3", "Files beside this page"), element("ul", *items, class_="files"))
+    return join(element("h3", "Files next to this page"), element("ul", *items, class_="files"))

@@ -26,13 +26,13 @@ FACTS = {
 }
 LEGEND = (
     ("same", "the atom pointed at, and its partner of the same number"),
-    ("best", "the blurred atom that fits the focused one best, if another"),
+    ("best", "the blurred atom that matches the focused one best, if it is another"),
 )
 BLURRED = 1  # the view that holds the best partners
 
 
-def check_dictionaries(dictionaries: Any) -> dict[str, list[Atoms]]:
-    """Return the dictionaries of both modes, two arrays of one shape in each."""
+def check_dictionary_pairs(dictionaries: Any) -> dict[str, list[Atoms]]:
+    """Return the dictionaries of both modes, two arrays of one shape for each."""
     if not isinstance(dictionaries, Mapping) or not all(mode in dictionaries for mode in MODES):
         got = sorted(map(str, dictionaries)) if isinstance(dictionaries, Mapping) else type(dictionaries).__name__
         raise ValueError(f"Expected dictionaries to be a dict with the keys {list(MODES)}, got {got}.")
@@ -50,7 +50,7 @@ def _check_pair(pair: Any, name: str) -> list[Atoms]:
 
 
 def check_atoms(atoms: Any, name: str) -> Atoms:
-    """Return one dictionary in float64, with at least one atom and finite."""
+    """Return one dictionary in float64, checked to be finite and not empty."""
     checked = check_view(atoms, name).astype(np.float64)
     if checked.size == 0:
         raise ValueError(f"Expected {name} to hold at least one atom, got shape {checked.shape}.")
@@ -60,20 +60,20 @@ def check_atoms(atoms: Any, name: str) -> Atoms:
 
 
 def patch_sides(patch_size: Any, n_features: int) -> tuple[int, int]:
-    """Return height and width of an atom; a square where no size is given."""
+    """Return the height and width of an atom; a square if no size is given."""
     side = math.isqrt(n_features)
     size = [side, side] if patch_size is None else patch_size
     whole = isinstance(size, list | tuple) and len(size) == 2 and all(isinstance(s, int | np.integer) for s in size)
     if not whole or size[0] < 1 or size[0] * size[1] != n_features:
         raise ValueError(
-            f"Expected results['pairs']['patch_size'] to be height and width of atoms with {n_features} features,"
+            f"Expected results['pairs']['patch_size'] to be the height and width of atoms with {n_features} features,"
             f" got {patch_size!r}."
         )
     return int(size[0]), int(size[1])
 
 
 def _column(values: Any, n_atoms: int, name: str) -> list[Any]:
-    """Return one number for each atom; None where nothing was recorded."""
+    """Return one number for each atom; None if nothing was recorded."""
     if values is None:
         return [None] * n_atoms
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != n_atoms:
@@ -83,7 +83,7 @@ def _column(values: Any, n_atoms: int, name: str) -> list[Any]:
 
 
 def describe_use(n_users: Any, n_samples: Any) -> str:
-    """Return how many samples use an atom, and their share where it is known how many there are."""
+    """Return how many samples use an atom, and their share if the number of samples is known."""
     if not is_number(n_users):
         return NONE
     part = f"{SPACE}({share(n_users / n_samples)})" if is_number(n_samples) and n_samples > 0 else ""
@@ -91,7 +91,7 @@ def describe_use(n_users: Any, n_samples: Any) -> str:
 
 
 def _mode(views: list[Atoms], known: Any, n_patches: Any, name: str) -> dict[str, Any]:
-    """Return what the script needs to know of one pair of dictionaries."""
+    """Return what the script needs about one pair of dictionaries."""
     n_atoms = len(views[0])
     norms = entries(known, "norms") or [None, None]
     if len(norms) != len(VIEWS):
@@ -126,7 +126,7 @@ def embed(dictionaries: dict[str, list[Atoms]], pairs: Any) -> Html:
     for mode, views in dictionaries.items():
         if views[0].shape[1] != height * width:
             raise ValueError(
-                "Expected as many features in all dictionaries, got"
+                "Expected the same number of features in all dictionaries, got"
                 f" {height * width} and {views[0].shape[1]} (dictionaries[{mode!r}])."
             )
         known = find(pairs, mode, "atoms")

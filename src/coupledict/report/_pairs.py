@@ -15,7 +15,7 @@ ROWS = (
     ("same_index_share", "Atoms whose best partner has the same number", share),
     ("median_same", "Median correlation with the partner of the same number", fixed),
     ("median_matched", "Median correlation with the best partner", fixed),
-    ("median_rank", "Blurred atoms that fit better than the one of the same number, median", count),
+    ("median_rank", "Blurred atoms that match better than the one of the same number, median", count),
     ("positive_share", "Partners of the same number that agree in sign", share),
     ("explained", "Energy of the patches that the codes explain", share),
     ("seconds", "Time to learn", seconds),
@@ -29,7 +29,7 @@ def setup(entries: list[str | None]) -> Html | None:
 
 
 def amount(value: Any, unit: str) -> str | None:
-    """Return a count with its unit, or None where it is not known."""
+    """Return a count with its unit, or None if it is unknown."""
     return f"{count(value)} {unit}" if is_number(value) else None
 
 
@@ -41,10 +41,10 @@ def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
         element("p", "Experiment 1", class_="eyebrow"),
         element("h2", "Paired atoms"),
         paragraph(
-            "Do dictionaries that are learned together hold pairs, atom by atom? The blur that leads from focused"
-            " patches to blurred ones is applied to every focused atom. If the atoms are pairs, what comes out looks"
-            " like the blurred atom of the same number. Shares and correlations stand beside the picture, so that the"
-            " answer is not left to the eye."
+            "Do dictionaries that are learned together consist of pairs, atom by atom? The blur that maps focused"
+            " patches to blurred ones is applied to every focused atom. If the atoms are pairs, the result looks like"
+            " the blurred atom of the same number. Shares and correlations complement the picture, so that the answer"
+            " is not left to the eye."
         ),
         setup(
             [
@@ -87,7 +87,7 @@ def section(pairs: Any, figures: dict[str, Path], folder: Path) -> Html:
 
 
 def _bars(pairs: Any) -> Html | None:
-    """Return the share of atoms whose best partner has their number, as bars beside chance."""
+    """Return the share of atoms whose best partner has their number, as bars, with that of chance."""
     values = [(f"Learned {name}", find(pairs, key, "same_index_share"), key) for key, name in COLUMNS.items()]
     values.append(("By chance", _chance(pairs), "chance"))
     rows = [
@@ -113,7 +113,7 @@ def _chance(pairs: Any) -> Any:
 
 
 def _table(pairs: Any) -> Html:
-    """Return the numbers of both ways of learning, beside chance."""
+    """Return the numbers of both ways of learning, with those of chance."""
     head = [element("th", text, scope="col") for text in ("Learned …", *COLUMNS.values(), "chance")]
     body = []
     for key, name, write in ROWS:
@@ -126,7 +126,7 @@ def _table(pairs: Any) -> Html:
 
 
 def _variants(pairs: Any) -> Html | None:
-    """Return a table of all methods that were compared, or None if there are none."""
+    """Return a table of all compared methods, or None if there are none."""
     variants = entries(pairs, "variants")
     if not variants:
         return None
@@ -135,7 +135,7 @@ def _variants(pairs: Any) -> Html | None:
         "learned",
         "same number",
         "correlation",
-        "fit better",
+        "match better",
         "twins, focused",
         "twins, blurred",
         "explained",
@@ -157,10 +157,9 @@ def _variants(pairs: Any) -> Html | None:
     return element(
         "div",
         paragraph(
-            "The same for the settings that coupledict takes by default. Atoms that the default learns together have"
-            " norm 1 over both views, all others norm 1 in each view; correlations do not depend on it. Twins are atoms"
-            " that nearly equal another one of their dictionary, but for the sign; the rule for unused atoms can make"
-            " many of them.",
+            "The same for the default settings of coupledict. Atoms that the default learns together have norm 1 over"
+            " both views, all others norm 1 in each view; correlations do not depend on it. Twins are atoms that nearly"
+            " equal another atom of their dictionary, up to the sign; the rule for unused atoms can make many of them.",
         ),
         scrolling(element("table", element("thead", head), element("tbody", *body)), "All methods", "table"),
     )
@@ -168,7 +167,7 @@ def _variants(pairs: Any) -> Html | None:
 
 def _how_blurred(pairs: Any) -> str:
     blur, explained = text(pairs, "blur"), find(pairs, "map_explained")
-    rest = f" It explains {share(explained)} of the energy of blurred patches that it was not fitted to."
+    rest = f" It explains {share(explained)} of the energy of held-out blurred patches."
     return blur + rest if blur and is_number(explained) else blur
 
 
@@ -176,9 +175,9 @@ def _glossary() -> Html | None:
     return definitions(
         [
             ("Number", "the row of the atom in the dictionary, counted from 0."),
-            ("Used in patches", "how many patches have this atom in their code, and the share of all."),
+            ("Used in patches", "the number of patches that have this atom in their code, and their share."),
             ("Norm", "1 for every atom: the paper's method gives atoms norm 1 in each view."),
-            ("Gain", "the share of its norm that the blur leaves of the focused atom."),
+            ("Gain", "the share of the focused atom's norm that remains after the blur."),
             (
                 "Correlation",
                 "absolute correlation between the focused atom after the blur and the blurred atom of its number.",

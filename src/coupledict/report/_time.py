@@ -14,7 +14,7 @@ ERROR_DIGITS = 4  # errors of good methods differ in the third digit
 
 
 def section(regimes: list[Any], figures: dict[str, Path], folder: Path) -> Html | None:
-    """Return the whole section, or None where no regime was run."""
+    """Return the whole section, or None if no regime was run."""
     if not regimes:
         return None
     return element(
@@ -22,8 +22,8 @@ def section(regimes: list[Any], figures: dict[str, Path], folder: Path) -> Html 
         element("p", "Experiment 2", class_="eyebrow"),
         element("h2", "Error and sparsity against time"),
         paragraph(
-            "How long does each method take to get where exact K-SVD ends, in error and in nonzeros alike? All methods"
-            " share one coder, so that methods are compared and not programs."
+            "How long does each method take to reach the final level of exact K-SVD, in error and in nonzeros alike?"
+            " All methods share one coder, so that methods are compared rather than programs."
         ),
         *(_regime(regime, figures, folder) for regime in regimes),
         id="time",
@@ -53,13 +53,13 @@ def _regime(regime: Any, figures: dict[str, Path], folder: Path) -> Html:
                 figures.get(f"time_{key}"),
                 folder,
                 alt=f"Curves for each method: mean nonzeros and average error against seconds. {title}.",
-                caption="Codes as learning makes them, as in the paper's figure.",
+                caption="Codes made during learning, as in the paper's figure.",
             ),
             figure(
                 figures.get(f"time_{key}_fresh"),
                 folder,
                 alt=f"The same for patches that were held out. {title}.",
-                caption="Fresh patches, coded with all atoms that are allowed.",
+                caption="Fresh patches, coded with the full number of atoms.",
             ),
         ),
         _methods(regime, title),
@@ -70,8 +70,8 @@ def _regime(regime: Any, figures: dict[str, Path], folder: Path) -> Html:
             figure(
                 figures.get(f"peers_{key}"),
                 folder,
-                alt="Outside implementations beside ours: mean nonzeros on held-out patches against seconds.",
-                caption="Outside implementations, each with its own coder, on held-out patches.",
+                alt="Other implementations and ours: mean nonzeros on held-out patches against seconds.",
+                caption="Other implementations, each with its own coder, on held-out patches.",
             ),
         ),
         class_="regime",
@@ -85,7 +85,7 @@ def _repeats(repeats: Any) -> str | None:
 
 
 def _last(curve: list[Any], *keys: str) -> Any:
-    """Return the last value on a curve under the first of these keys that has any."""
+    """Return the last value of a curve, under the first of these keys that has any."""
     for key in keys:
         for point in reversed(curve):
             if is_number(find(point, key)):
@@ -94,7 +94,7 @@ def _last(curve: list[Any], *keys: str) -> Any:
 
 
 def _table(groups: list[tuple[str, int]], heads: list[str], rows: list[list[str]], label: str) -> Html:
-    """Return a table whose first row of heads names groups of columns; the first column heads the rows."""
+    """Return a table whose first header row names groups of columns; the first column names the rows."""
     top = [
         element("th", name, colspan=span, scope="colgroup") if name else element("td", colspan=span)
         for name, span in groups
@@ -153,7 +153,7 @@ def _methods(regime: Any, title: str) -> Html | None:
 
 
 def _arrival(arrival: Any, longest: float) -> Html | str:
-    """Return when a method reached the level of K-SVD, with a bar in proportion to the time."""
+    """Return when a method reached the level of K-SVD, with a bar proportional to the time."""
     if arrival is None:
         return NONE
     after = find(arrival, "seconds")
@@ -173,12 +173,12 @@ def _descriptions(methods: list[Any]) -> Html | None:
 
 
 def _peers(regime: Any, title: str, picture: Html | None) -> Html | None:
-    """Return the outside implementations of a regime, and which were not installed."""
+    """Return the other implementations of a regime, and which were not installed."""
     peers, missing = entries(regime, "peers"), entries(regime, "peers_missing")
     absent = f"Not installed, so not measured: {', '.join(str(name) for name in missing)}." if missing else ""
     if not peers and not missing:
         return None
-    parts: list[Html | None] = [element("h4", "Outside implementations")]
+    parts: list[Html | None] = [element("h4", "Other implementations")]
     if peers:
         rows = [
             [
@@ -193,5 +193,5 @@ def _peers(regime: Any, title: str, picture: Html | None) -> Html | None:
         ]
         groups = [("", 2), ("training patches", 2), ("held-out patches", 2)]
         heads = ["Program", "seconds", *["nonzeros", "error"] * 2]
-        parts += [picture, _table(groups, heads, rows, f"Outside implementations: {title}"), _descriptions(peers)]
+        parts += [picture, _table(groups, heads, rows, f"Other implementations: {title}"), _descriptions(peers)]
     return join(*parts, paragraph(absent, class_="small"))

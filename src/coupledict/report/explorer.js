@@ -1,14 +1,14 @@
-// The atom explorer: dictionaries side by side; pointing at an atom of one lights its partners in the others.
-// Orders and numbers come ready from the page; here they are only drawn.
+// The atom explorer: dictionaries side by side; pointing at an atom highlights its partners in the others.
+// Orders and numbers come from the page; here they are only drawn.
 (() => {
   "use strict";
 
   const PAGE_ROWS = 4; // rows that Page Up and Page Down move
-  const ENLARGED = 1.7; // size of a lit atom over its place in the grid: large enough to see, no neighbour is hidden
-  const FRAME = 6; // pixels that the frame around an enlarged atom takes, both sides together
-  const CURVE = 0.66; // height of a curve over its width
-  const APART = 5; // lines between curves, which would run into each other
-  const QUIET = 250; // milliseconds without a change before a screen reader is told
+  const ENLARGED = 1.7; // size of a highlighted atom relative to its cell: large enough to see, without hiding a neighbour
+  const FRAME = 6; // pixels of the frame around an enlarged atom, both sides together
+  const CURVE = 0.66; // height of a curve relative to its width
+  const APART = 5; // lines between curves, which would otherwise touch
+  const QUIET = 250; // milliseconds without a change before screen readers are notified
 
   const byId = (name) => document.getElementById(`explorer-${name}`);
   const root = document.getElementById("explorer");
@@ -17,14 +17,14 @@
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const isCurve = (view) => view.length !== undefined;
 
-  /** The height of an atom that is so many pixels wide. */
+  /** The height of an atom of this width, in pixels. */
   function heightOf(view, width) {
     return Math.max(1, Math.round(width * (isCurve(view) ? CURVE : view.height / view.width)));
   }
 
   const decode = (packed) => Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
 
-  /** All atoms of one dictionary in one picture, a pixel an entry. */
+  /** All atoms of one dictionary in one picture, one pixel per entry. */
   function picture(packed, view) {
     const bytes = decode(packed);
     const { width, height, channels } = view;
@@ -47,7 +47,7 @@
     return { view, canvas, columns, enlarged: new Map() };
   }
 
-  /** The picture with every entry a square of so many pixels. */
+  /** The picture with every entry enlarged to a square of this many pixels. */
   function enlarge(source, factor) {
     if (!source.enlarged.has(factor)) {
       const canvas = document.createElement("canvas");
@@ -61,7 +61,7 @@
     return source.enlarged.get(factor);
   }
 
-  /** Draw one atom; entries stay sharp squares, and equal ones, even where their size is no whole number of pixels. */
+  /** Draw one atom; entries stay sharp squares of equal size, even if that is not a whole number of pixels. */
   function drawPatch(context, source, atom, left, top, width) {
     const view = source.view;
     const factor = Math.max(1, Math.ceil(width / view.width));
@@ -94,7 +94,7 @@
     const middle = y(127.5);
     stroke("--line", 1, [[left, middle], [left + width, middle]]);
     const curve = Array.from({ length: view.length }, (_, i) => [x(i), y(bytes[atom * view.length + i])]);
-    // One value alone is no curve; it is a stem on the line at zero.
+    // A single value is not a curve; it is drawn as a stem on the line at zero.
     stroke("--ink", thick, view.length > 1 ? curve : [[x(0), middle], curve[0]]);
   }
 
@@ -114,7 +114,7 @@
   const order = () => mode().orders[state.order];
   const atomAt = (position) => order()[position];
 
-  /** One grid: a canvas, and over it cells that only screen readers meet. */
+  /** One grid: a canvas, and over it cells for screen readers only. */
   class Grid {
     constructor(view) {
       this.view = view;
@@ -145,7 +145,7 @@
       this.layout();
     }
 
-    /** As large as there is room for, in whole pixels of the screen. */
+    /** As large as possible, in whole screen pixels. */
     layout() {
       const ratio = window.devicePixelRatio || 1;
       const columns = mode().columns;
@@ -154,7 +154,7 @@
       this.ratio = ratio;
       const room = Math.floor(this.box.parentElement.clientWidth * ratio);
       let width = Math.max(2, Math.floor((room - this.line) / columns) - this.line);
-      // A few pixels less, if entries then have a whole number of them.
+      // Slightly smaller, if entries then have a whole number of pixels.
       const entries = views[this.view].width ?? 1;
       if (width % entries < 0.14 * width && width > entries) width -= width % entries;
       this.width = width;
@@ -164,7 +164,7 @@
       this.box.style.width = this.canvas.style.width = `${this.canvas.width / ratio}px`;
       this.box.style.height = this.canvas.style.height = `${this.canvas.height / ratio}px`;
 
-      // All atoms as they are when none is lit, drawn once.
+      // All atoms without any highlight, drawn once.
       this.sheet = document.createElement("canvas");
       this.sheet.width = this.canvas.width;
       this.sheet.height = this.canvas.height;
@@ -195,7 +195,7 @@
       else delete this.box.dataset.best;
     }
 
-    /** Draw an atom once more, larger and framed. */
+    /** Draw an atom again, larger and framed. */
     light(position, frame, dashed) {
       const context = this.canvas.getContext("2d");
       const border = Math.max(2, Math.round(2 * this.ratio));
@@ -217,7 +217,7 @@
       context.setLineDash([]);
     }
 
-    /** The mouse lights what it is over, and pins what it clicks; a finger lights what it taps, or slides over sideways. */
+    /** The mouse highlights what it is over and pins what it clicks; a finger highlights what it taps or slides over. */
     point(event) {
       if (event.type === "pointermove" && state.pinned) return;
       const cell = event.type === "click" ? event.target.closest("[data-position]") : null;
@@ -299,7 +299,7 @@
     announce();
   }
 
-  /** A pinned atom stays while the mouse goes elsewhere, so that its figures can be read, copied and compared. */
+  /** A pinned atom stays while the mouse moves elsewhere, so that its figures can be read, copied and compared. */
   function pin(pinned) {
     state.pinned = pinned;
     root.dataset.pinned = pinned;
@@ -320,7 +320,7 @@
     const vertical = (rows) => {
       const target = at + rows * columns;
       if (target >= 0 && target < count) return target;
-      // The last row may be short, and a page longer than what is left: go as far as this column goes.
+      // The last row may be short, and a page may exceed the remaining rows: go to the end of this column.
       return rows < 0 ? at % columns : count - 1 - ((count - 1 - at) % columns);
     };
     const targets = {
@@ -347,12 +347,12 @@
   byId("order").addEventListener("change", (event) => {
     const atom = atomAt(state.position);
     state.order = event.target.value;
-    rearrange(order().indexOf(atom)); // the atom that was looked at stays the one that is looked at
+    rearrange(order().indexOf(atom)); // the current atom stays current
   });
   byId("previous").addEventListener("click", () => show(state.position - 1));
   byId("next").addEventListener("click", () => show(state.position + 1));
 
-  // Browsers keep what a form was set to when a page is loaded again.
+  // Browsers keep the state of a form when a page is reloaded.
   state.mode = root.querySelector('input[name="explorer-mode"]:checked').value;
   state.order = byId("order").value;
   root.hidden = false;
@@ -368,7 +368,7 @@
     width = root.clientWidth;
     fit();
   }).observe(root);
-  // Zoom, or a move to another screen, changes the ratio of pixels; a query tells only that its own ratio no longer holds.
+  // Zooming, or moving to another screen, changes the pixel ratio; a query reports only that its own ratio no longer holds.
   (function watch() {
     const query = window.matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`);
     query.addEventListener("change", () => (fit(), watch()), { once: true });

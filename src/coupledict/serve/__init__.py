@@ -1,4 +1,4 @@
-"""A local page for people who do not program: fuse a stack, enlarge a picture, widen speech, look at atoms."""
+"""A local page for people who do not program: fuse a stack, enlarge a picture, widen speech, explore atoms."""
 
 from ._server import run
 

@@ -44,23 +44,23 @@ KINDS = {
     ".wav": "audio/wav",
     ".flac": "audio/flac",
 }
-#: Policy of the page of atoms, beside its own stricter one: it runs in a sandbox, without an origin or network.
+#: Policy of the page of atoms, in addition to its own stricter one: a sandbox without an origin or network.
 ATOMS_POLICY = (
     "sandbox allow-scripts; default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 
 
-GONE = "This result is not kept any more; do it again."
-#: Seconds between two looks at a job that is watched; the last one goes on.
+GONE = "This result is no longer available; run the task again."
+#: Seconds between two checks of a watched job; the last value repeats.
 PAUSES = (0.02, 0.05, 0.1, 0.2)
-MOST_UNFINISHED = 2  # largest uploads that may wait on disk at a time
+MOST_UNFINISHED = 2  # uploads of the largest size that may wait on disk at a time
 
 
 def build_app(folder: Path, limits: Limits, grace: float = GRACE) -> tuple[Starlette, Jobs]:
-    """Return the application, which sees paths without the token, and its jobs, which keep their files in a folder.
+    """Return the application, which sees paths without the token, and its jobs, whose files are in a folder.
 
-    A job that nobody watches is cancelled after a grace period, in seconds.
+    A job that nobody watches is cancelled after the grace period, in seconds.
     """
     jobs = Jobs(folder, MOST_UNFINISHED * limits.megabytes * 1e6, grace, limits.kept_bytes)
     page = _Page(jobs, limits)
@@ -85,7 +85,7 @@ def build_app(folder: Path, limits: Limits, grace: float = GRACE) -> tuple[Starl
         Route("/jobs/{job}/{file}", page.send, methods=["GET"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _refuse})
-    app.router.redirect_slashes = False  # redirects would lead to addresses without the token
+    app.router.redirect_slashes = False  # redirects would lack the token
     return app, jobs
 
 
@@ -93,11 +93,12 @@ class _Page:
     """Handlers of the requests about jobs."""
 
     def __init__(self, jobs: Jobs, limits: Limits) -> None:
-        self._jobs, self._limits = jobs, limits
+        self._jobs = jobs
+        self._limits = limits
 
     async def about(self, request: Request) -> Response:
         limits = self._limits
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "megabytes": limits.megabytes,
             "megapixels": limits.megapixels,
             "files": MOST_FILES,
@@ -105,10 +106,10 @@ class _Page:
         }
         missing = missing_for_speech()
         if missing is None:
-            told |= {"sounds": READABLE, "megasamples": max_samples() / 1e6}
+            found |= {"sounds": READABLE, "megasamples": max_samples() / 1e6}
         else:
-            told["missing"] = {"widen": missing}
-        return _json({"version": __version__} | told)
+            found["missing"] = {"widen": missing}
+        return _json({"version": __version__} | found)
 
     async def begin(self, task: str, request: Request) -> Response:
         """Receive an upload and queue a job."""
@@ -122,10 +123,10 @@ class _Page:
                     raise HTTPException(400, "Expected at least one file, got none.")
                 work = partial(_run, TASKS[task], form=form, limits=self._limits)
                 sent = sum(upload.path.stat().st_size for upload in form.files)
-                job = Job(work, arrival.folder, write_names(form.files), sent, self._limits.showing)
+                job = Job(work, arrival.folder, write_names(form.files), sent, self._limits.display)
                 self._jobs.submit(job)
         except LineFull as error:
-            # The connection stays open, or browsers would see it break while they send, and not read the answer.
+            # If the connection closed while a browser sends, the browser would not read the answer.
             raise HTTPException(429, str(error)) from error
         except BadForm as error:
             raise HTTPException(400, str(error)) from error
@@ -134,7 +135,7 @@ class _Page:
         except ClientDisconnect:
             return Response(status_code=400)  # the client is gone and will not read it
         except OSError as error:
-            raise HTTPException(507, f"The files could not be kept ({error.strerror or error}).") from error
+            raise HTTPException(507, f"The files could not be stored ({error.strerror or error}).") from error
         return _json(self._jobs.describe(job), 202)
 
     def _find(self, request: Request) -> Job:
@@ -166,7 +167,7 @@ class _Page:
         if file is None and job.state == "done":
             file = await self._make(job, partial(job.files.make, name))
         if file is None or file.suffix not in KINDS:
-            raise HTTPException(404, "Expected the name of a file that this job made, got another.")
+            raise HTTPException(404, "Expected the name of a file of this job, got another.")
         headers = {"content-security-policy": ATOMS_POLICY} if file.suffix == ".html" else {}
         return FileResponse(file, media_type=KINDS[file.suffix], headers=headers)
 
@@ -186,17 +187,18 @@ class _Page:
             made = await run_in_threadpool(make)
         except (OSError, ValueError) as error:
             if self._jobs.find(job.id) is None:
-                raise HTTPException(404, GONE) from error  # its files were removed in the meantime
+                raise HTTPException(404, GONE) from error  # its files have been removed meanwhile
             raise HTTPException(507, f"The file could not be written ({error}).") from error
-        self._jobs.forget()  # what was made takes space
+        self._jobs.forget()  # the new file takes space
         return made
 
 
 class _Watch:
-    """A response that tells a job's states, one a line, until it is over; the job goes on while somebody reads it."""
+    """A response that streams a job's states, one per line, until it ends; the job runs while somebody reads it."""
 
     def __init__(self, jobs: Jobs, job: Job) -> None:
-        self._jobs, self._job = jobs, job
+        self._jobs = jobs
+        self._job = job
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = asyncio.ensure_future(self._wait_until_gone(receive))
@@ -205,7 +207,7 @@ class _Watch:
                 headers = [(b"content-type", b"application/x-ndjson")]
                 await send({"type": "http.response.start", "status": 200, "headers": headers})
                 for pause in itertools.chain(PAUSES, itertools.repeat(PAUSES[-1])):
-                    over = self._job.over  # asked before it is described, so that the last line tells how it ended
+                    over = self._job.over  # checked before describing, so that the last line says how it ended
                     line = json.dumps(self._jobs.describe(self._job)).encode() + b"\n"
                     await send({"type": "http.response.body", "body": line, "more_body": not over})
                     if over or gone.done():
@@ -221,7 +223,7 @@ class _Watch:
 
 
 def _run(task: Any, job: Job, *, form: Any, limits: Limits) -> dict[str, Any]:
-    """Run a task; delete what was sent as soon as it ends, unless the page will show it."""
+    """Run a task; delete the uploaded files as soon as it ends, unless the page will show them."""
     shown: dict[str, Any] = task(job, form, limits)
     if not job.pictures.promised:
         shutil.rmtree(job.folder / SENT, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Connections of clients that are slow, silent or too many, which uvicorn by itself would keep for ever.
+"""Limits for clients that are slow, silent or too many, whose connections uvicorn would keep forever.
 
-While the server waits for a client, a window of some seconds runs. Within it the client has to finish what it sends,
-the head of a request or its body, or send a good piece of a body. Whoever does neither is left. There may be so many
-connections; one more takes the place of the oldest that has no request under way.
+While the server waits for a client, a window of some seconds runs, in which the client has to finish the head or the
+body of its request, or send a fair piece of the body. Otherwise it is disconnected. The number of connections is
+limited; one more replaces the oldest without a request in progress.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SILENCE = 20.0  # seconds
-LEAST = 1 << 16  # bytes of a body that have to come within that time: 3 kB/s
+LEAST = 1 << 16  # bytes of a body that have to arrive within that time: 3 kB/s
 MOST = 128  # connections; a browser holds six, and one for each job that it watches
 
 
 def most_connections() -> int:
-    """Return how many connections there may be: a quarter of the files that the process may have open, if that is less.
+    """Return the largest number of connections: at most a quarter of the files that the process may have open.
 
-    The same number may be accepted before the first of them is looked at; the other half is for our files.
+    As many may be accepted before the first of them is handled; the other half is for our files.
     """
     if sys.platform == "win32":
         return MOST
@@ -33,7 +33,7 @@ def most_connections() -> int:
 
 
 class Limited(H11Protocol):
-    """A connection with its window, one of at most so many."""
+    """A connection with a time window, one of a limited number."""
 
     silence: ClassVar[float]
     most: ClassVar[int]
@@ -66,7 +66,7 @@ class Limited(H11Protocol):
         try:
             super().data_received(data)
         except h11.LocalProtocolError:
-            self.transport.abort()  # what came is no HTTP, and it is too late to say so
+            self.transport.abort()  # not HTTP, and too late to say so
             return
         if self.conn.their_state is h11.DONE or self._come >= LEAST:
             self._begin_window()
@@ -91,20 +91,20 @@ class Limited(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _is_waited_for(self) -> bool:
-        """Tell whether the client is to send something; not so while we do not read what it sends."""
+        """Return whether the client has to send something; it has not while we do not read."""
         return not self.flow.read_paused and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def _begin_window(self) -> None:
         self._end_window()
         self._come = 0
-        self._timer = self.loop.call_later(self.silence, self._look)
+        self._timer = self.loop.call_later(self.silence, self._check_window)
 
     def _end_window(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check_window(self) -> None:
         if self._is_waited_for():
             self.transport.abort()
         else:
@@ -112,11 +112,11 @@ class Limited(H11Protocol):
 
 
 def limited(silence: float, most: int) -> type[Limited]:
-    """Return the protocol of connections for one server."""
+    """Return the connection protocol of one server."""
     return type("Limited", (Limited,), {"silence": silence, "most": most, "alive": {}})
 
 
 def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Be silent about connections that break: clients may do what they like, and the terminal is not theirs."""
+    """Ignore broken connections, so that clients cannot flood the terminal."""
     if not isinstance(context.get("exception"), OSError | h11.ProtocolError):
         loop.default_exception_handler(context)

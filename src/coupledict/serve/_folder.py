@@ -1,11 +1,11 @@
 """The folder of a run, for this user alone: removed at the end, or by the next run if this one is killed.
 
-A run holds a lock on a file in its folder for as long as it lives; the system gives the lock up when the process ends,
-in whichever way. A folder whose lock can be had therefore belongs to a run that was killed.
+A run holds a lock on a file in its folder for as long as it lives; the system releases the lock when the process ends,
+in whatever way. A folder whose lock is free therefore belongs to a run that was killed.
 
-Two servers may start at once. One that has made its folder but not locked it yet looks like one that was killed, so
-that the other may remove it. Therefore a run looks, once it has the lock, whether its file is still there, and makes
-another folder otherwise.
+Two servers may start at once. One that has created its folder but not locked it yet looks as if it was killed, and the
+other may remove the folder. Therefore a run checks, once it has the lock, that its file still exists, and creates
+another folder if it does not.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PREFIX, LOCK = "coupledict-serve-", "lock"
-ATTEMPTS = 50  # to remove a folder into which a thread may still write, and to make one that nobody removes
+ATTEMPTS = 50  # to remove a folder into which a thread may still write, and to create one that nobody removes
 PAUSE = 0.02  # seconds between two attempts to remove a folder
 
 
 @contextlib.contextmanager
 def run_folder(parent: Path | None = None) -> Iterator[Path]:
-    """Remove what killed runs left, make a folder for this run, and remove it at the end."""
+    """Remove what killed runs left, create a folder for this run, and remove it at the end."""
     parent = Path(tempfile.gettempdir()) if parent is None else parent
     remove_left(parent)
     folder, lock = _make(parent)
@@ -40,13 +40,13 @@ def run_folder(parent: Path | None = None) -> Iterator[Path]:
 def remove_left(parent: Path) -> None:
     """Remove the folders of this user's runs that were killed."""
     for folder in parent.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # another server removes it at this moment, or may not
+        with contextlib.suppress(OSError):  # another server is removing it, or we have no permission
             if not _is_ours(folder):
                 continue
             try:
                 lock = _open(folder, os.O_RDWR)
             except FileNotFoundError:
-                folder.rmdir()  # a run was killed between two steps; fails, and should, if there is anything in it
+                folder.rmdir()  # a run was killed between two steps; fails, as it should, if the folder is not empty
                 continue
             if _hold(lock):
                 _remove(folder, lock)
@@ -55,7 +55,7 @@ def remove_left(parent: Path) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Tell whether a folder, and not a link to one, is this user's and nobody else's."""
+    """Return whether a path is a folder, not a link, that belongs to this user alone."""
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
         return False
@@ -63,19 +63,19 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _make(parent: Path) -> tuple[Path, int]:
-    """Make a folder; return it, and the open file whose lock says that it is in use."""
+    """Create a folder; return it, and the open file whose lock marks it as in use."""
     for _ in range(ATTEMPTS):
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         try:
             lock = _open(folder, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except (FileNotFoundError, PermissionError) as error:
             if isinstance(error, PermissionError) and sys.platform != "win32":
-                raise  # Windows says this of a folder that is being removed
-            continue  # another server took it for one that was left
+                raise  # Windows raises this for a folder that is being removed
+            continue  # another server took it for an abandoned one
         if _hold(lock) and _is_there(folder, lock):
             return folder, lock
         os.close(lock)
-    raise OSError(f"Expected a folder of its own below '{parent}', but each that was made was removed by others.")
+    raise OSError(f"Expected to keep a new folder below '{parent}', but other processes removed each one.")
 
 
 def _is_there(folder: Path, lock: int) -> bool:
@@ -90,7 +90,7 @@ def _open(folder: Path, flags: int) -> int:
 
 
 def _hold(lock: int) -> bool:
-    """Take the lock if it is free; where there are no locks, nobody's folder is ever taken for one that was left."""
+    """Take the lock if it is free; where locks do not exist, no folder ever counts as abandoned."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -106,7 +106,7 @@ def _hold(lock: int) -> bool:
 
 
 def _remove(folder: Path, lock: int) -> None:
-    """Remove a folder whose lock is held, and give the lock up."""
+    """Remove a folder whose lock is held, and release the lock."""
     if sys.platform == "win32":
         _remove_lock_last(folder, lock)
     else:
@@ -122,7 +122,7 @@ def _remove_all(folder: Path) -> bool:
 def _remove_lock_last(folder: Path, lock: int, pause: float = PAUSE) -> None:
     """Remove a folder on Windows, where files that are open cannot be removed.
 
-    Once the lock is given up, the run that made the folder may take it: if it was about to, it has the file of the lock
+    Once the lock is released, the run that created the folder may take it: if it was about to, it has the lock file
     open, which therefore stays. Nothing else is touched from then on.
     """
     empty = _attempt(lambda: _keep_only_lock(folder), pause)
@@ -155,7 +155,7 @@ def _unlink_and_leave(folder: Path) -> bool:
 
 
 def _attempt(work: Callable[[], bool], pause: float = PAUSE) -> bool:
-    """Do work until it succeeds; tell whether it did. Threads that were not waited for may write into the folder."""
+    """Repeat an action until it succeeds; return whether it did. Abandoned threads may still write into the folder."""
     for _ in range(ATTEMPTS):
         if work():
             return True

@@ -1,6 +1,6 @@
-"""Forms with files (multipart/form-data), written to disk while they come.
+"""Forms with files (multipart/form-data), written to disk while they arrive.
 
-A file is written where it stays, and nowhere else: what a killed server leaves is in the folder of its run.
+A file is written directly to its final place, so a killed server leaves files only in the folder of its run.
 """
 
 from __future__ import annotations
@@ -18,62 +18,66 @@ from ..images._file_raw import RAW
 
 MOST_FILES, MOST_OPTIONS = 64, 16
 MOST_HEADS = 16
-OPTION_BYTES = HEAD_BYTES = 1 << 13  # of one option, and of a line before a part
-BLOCK = 1 << 20  # bytes that are written at a time
+OPTION_BYTES = HEAD_BYTES = 1 << 13  # limits of one option, and of a header line of a part
+BLOCK = 1 << 20  # bytes written at a time
 
-# The parser warns of what it does not understand; whoever sent it is told, and the terminal is not flooded.
+# The parser logs what it does not understand; the sender gets an error instead, so the terminal stays quiet.
 logging.getLogger("python_multipart").addHandler(logging.NullHandler())
 
 
 class BadForm(Exception):  # noqa: N818
-    """What came is no form, or one with too many parts."""
+    """The request is not a form, or has too many parts."""
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that was sent: its path, and the name by which the user knows it."""
+    """An uploaded file: its path, and the name that the user gave it."""
 
     path: Path
     name: str
 
     @property
     def stem(self) -> str:
-        """The name without its ending, as part of another file's name."""
+        """The name without its suffix, for use in another file's name."""
         plain = re.sub(r"[^\w.-]+", "-", Path(self.name).stem).strip("-.")
         return plain[:80] or "picture"
 
 
 @dataclass(frozen=True)
 class Form:
-    """What was sent: options and files."""
+    """The contents of a form: options and files."""
 
     options: dict[str, str]
     files: list[Upload]
 
 
 class FormReader:
-    """Takes a form piece by piece; a context that closes its files.
+    """Parses a form piece by piece; a context manager that closes its files.
 
     Parameters
     ----------
     kind : str
         The header Content-Type.
     folder : Path
-        Folder for the files, which get names of ours.
+        Folder for the files, which get generated names.
     """
 
     def __init__(self, kind: str, folder: Path) -> None:
         from python_multipart.exceptions import FormParserError
         from python_multipart.multipart import MultipartParser, parse_options_header
 
-        self._folder, self._read_options, self._error = folder, parse_options_header, FormParserError
+        self._folder = folder
+        self._read_options = parse_options_header
+        self._error = FormParserError
         self._options: dict[str, str] = {}
         self._files: list[Upload] = []
-        self._pieces: list[tuple[Path, bytes]] = []  # that came and are not on disk yet
+        self._pieces: list[tuple[Path, bytes]] = []  # received, but not yet on disk
         self._size = 0  # of these pieces
-        self._field, self._content = bytearray(), bytearray()  # of the header that is coming
-        self._heads: dict[bytes, bytes] = {}  # of the part that is coming
-        self._name, self._value = "", bytearray()
+        self._field = bytearray()
+        self._content = bytearray()  # of the current header
+        self._heads: dict[bytes, bytes] = {}  # of the current part
+        self._name = ""
+        self._value = bytearray()
         self._target: Path | None = None
         self._ended = False
         self._path: Path | None = None  # of the one file that is open
@@ -101,24 +105,26 @@ class FormReader:
         self._file.close()
 
     def take(self, data: bytes) -> int:
-        """Take a piece of the form; return how many bytes wait to be written."""
+        """Parse a piece of the form; return how many bytes wait to be written."""
         with self._understood():
             self._parser.write(data)
         return self._size
 
     def write(self) -> None:
-        """Write what has come; takes as long as the disk does."""
+        """Write what has arrived; takes as long as the disk needs."""
         for path, data in self._pieces:
             if path != self._path:
                 self._file.close()
-                self._file, self._path = path.open("xb"), path
+                self._file = path.open("xb")
+                self._path = path
             self._file.write(data)
-        self._pieces, self._size = [], 0
+        self._pieces = []
+        self._size = 0
 
     def finish(self) -> Form:
-        """Return the form, all of which has come; its files are closed."""
+        """Return the complete form; its files are closed."""
         if not self._ended:
-            raise BadForm("Expected a form with an end, got one that was cut.")
+            raise BadForm("Expected a complete form, got one that was cut off.")
         self.write()
         self._file.close()
         return Form(self._options, self._files)
@@ -131,12 +137,14 @@ class FormReader:
             raise BadForm("Expected a form with files (multipart/form-data), got something else.") from error
 
     def _begin_part(self) -> None:
-        self._heads, self._value, self._target = {}, bytearray(), None
+        self._heads = {}
+        self._value = bytearray()
+        self._target = None
 
     def _take_head(self, kept: bytearray, data: bytes) -> None:
         kept += data
         if len(kept) > HEAD_BYTES or len(self._heads) > MOST_HEADS:
-            raise BadForm("Expected short lines before each part of the form, got long ones.")
+            raise BadForm("Expected short headers for each part of the form, got long ones.")
 
     def _end_head(self) -> None:
         self._heads[bytes(self._field).lower()] = bytes(self._content)
@@ -157,10 +165,10 @@ class FormReader:
 
     def _begin_file(self, name: str) -> Path:
         suffix = Path(name).suffix.lower()
-        # Two digits, so that no path begins with another one. Of raw files only the suffix tells what they are.
+        # Two digits, so that no path is a prefix of another. Raw files are recognised only by their suffix.
         path = self._folder / f"upload-{len(self._files):02d}{suffix if suffix in RAW else ''}"
         self._files.append(Upload(path, name))
-        self._pieces.append((path, b""))  # there is a file even if nothing is in it
+        self._pieces.append((path, b""))  # an empty upload becomes a file, too
         return path
 
     def _take_content(self, data: bytes, start: int, end: int) -> None:

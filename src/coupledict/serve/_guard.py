@@ -3,8 +3,8 @@
 The socket is bound to 127.0.0.1, so other machines cannot reach it. Other programs and other web pages on this machine
 can, and four checks keep them out. The first part of every path is a random token. The Host header must name this
 machine; otherwise a page elsewhere could point its own host name at 127.0.0.1 (DNS rebinding). Requests that change
-something must come from the page itself, as the headers Origin and Sec-Fetch-Site tell. And the headers of every
-response forbid the page to load, or to send, anything elsewhere.
+something must come from the page itself, according to the headers Origin and Sec-Fetch-Site. And the headers of every
+response forbid the page to load anything from, or send anything to, other places.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HEADERS = {
 }
 SAFE_METHODS = ("GET", "HEAD")
 OUTSIDE = "Expected the address that coupledict serve printed, with its token; copy it from the terminal."
-ELSEWHERE = "Expected a request of the page itself, got one from elsewhere."
+ELSEWHERE = "Expected a request from the page itself, got one from elsewhere."
 
 
 class Guard:
-    """Passes on requests that have the token and come from this machine; answers all others with 403.
+    """Forwards requests that have the token and come from this machine; answers all others with 403.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Guard:
     port : int
         Port that the server is bound to.
     once : tuple of str and callable, optional
-        A ticket, which opens the page once, at ``/<ticket>``, and what is called when it is used.
+        A ticket that opens the page once, at ``/<ticket>``, and a function called when it is used.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class Guard:
         port: int,
         once: tuple[str, Callable[[], None]] | None = None,
     ) -> None:
-        self._app, self._token, self._once = app, token.encode(), once
+        self._app = app
+        self._token = token.encode()
+        self._once = once
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
         if port == 80:
             self._hosts |= {"127.0.0.1", "localhost"}  # browsers omit the default port
@@ -100,7 +102,7 @@ class Guard:
         return True
 
     def _is_own(self, headers: dict[str, str]) -> bool:
-        """Tell whether the page itself sent this; programs other than browsers send neither header."""
+        """Return whether the page itself sent this; programs other than browsers send neither header."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if site is not None and site != "same-origin":
             return False
@@ -115,7 +117,7 @@ def _are_equal(given: str, secret: bytes) -> bool:
 
 
 def _read(scope: Scope) -> dict[str, str]:
-    """Return the headers; a repeated one is joined, so that it matches no expected value."""
+    """Return the headers; repeated ones are joined, so that they match no expected value."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()

@@ -1,11 +1,11 @@
 """The queue of jobs: one runs at a time, and the results of finished ones are kept for a while.
 
-The event loop owns the queue. A job runs in a worker thread, reports its progress there, and learns there that it was
+The event loop owns the queue. A job runs in a worker thread, where it reports its progress and learns that it was
 cancelled. Files of finished jobs are kept until newer ones need the space.
 
-A job is for somebody. The page holds a request open for each of its jobs, and the server notices when it breaks: unlike
-the timers of a page, an open request lives on while its tab is in the background. A job that nobody has watched or
-asked for during a grace period, long enough to load the page again, is cancelled.
+The page holds a request open for each of its jobs, and the server notices when it breaks: unlike the timers of a page,
+an open request stays alive while its tab is in the background. A job that nobody has watched or asked for during a
+grace period, long enough to reload the page, is cancelled.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..foundation.progress import Callback, Progress, StoppedByCallback
-from ._making import Making
-from ._pictures import Pictures, Showing
+from ._lazy_files import LazyFiles
+from ._pictures import DisplaySize, Pictures
 
 JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 MOST_WAITING = 8
 MOST_KEPT = 8
-SENT = "sent"  # where a job's folder has the files that were sent, apart from those for the page
+SENT = "sent"  # subfolder of a job's folder for uploaded files, apart from those for the page
 READING, WRITING = "Reading the files", "Writing the result"  # phases of most jobs
-GRACE = 4.0  # seconds that a job goes on unwatched; it then ends within a few more
+GRACE = 4.0  # seconds that a job runs unwatched; it then ends within a few more
 #: Errors that the user of the page can fix. Any other is a bug, and its traceback is printed in the terminal.
 USER_ERRORS = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
@@ -44,31 +44,31 @@ class LineFull(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Phase:
-    """A part of a job: its name on the page, and the shares of all the work at which it begins and ends."""
+    """A part of a job: its name on the page, and the shares of the whole work at which it begins and ends."""
 
     name: str
     begin: float
     end: float
 
     def share(self, done: float) -> float:
-        """Return the finished share of all the work when a share of this part is done."""
+        """Return the finished share of the whole work when a share of this part is done."""
         return self.begin + (self.end - self.begin) * done
 
 
 class Job:
-    """One piece of work with a folder of its own.
+    """One task in progress, with a folder of its own.
 
     Parameters
     ----------
     work : callable
-        Called with the job, in a worker thread; returns what the page shows, as JSON.
+        Called with the job, in a worker thread; returns the result for the page, as JSON.
     folder : Path
         For its files; exists.
     names : dict of str to str
-        Paths that error messages may contain, and the names by which the user knows these files.
+        Paths that error messages may contain, and the user's names of these files.
     sent : int, default=0
-        Bytes of the files that were sent.
-    showing : Showing, optional
+        Bytes of the uploaded files.
+    display : DisplaySize, optional
         How its pictures are shown.
     """
 
@@ -78,26 +78,29 @@ class Job:
         folder: Path,
         names: dict[str, str],
         sent: int = 0,
-        showing: Showing | None = None,
+        display: DisplaySize | None = None,
     ) -> None:
         self.id = secrets.token_urlsafe(9)
-        self.folder, self.sent = folder, sent
-        self.files = Making(folder)
-        self.pictures = Pictures(folder, self.files, showing or Showing())
+        self.folder = folder
+        self.sent = sent
+        self.files = LazyFiles(folder)
+        self.pictures = Pictures(folder, self.files, display or DisplaySize())
         self.watchers = 0  # open requests of pages that follow it
         self.state: JobState = "waiting"
         self.phase = ""
-        self.share: float | None = None  # of all its work; None while nobody knows
+        self.share: float | None = None  # of the whole work; None while it is unknown
         self.message = ""
         self.result: dict[str, Any] | None = None
-        self.seconds, self._begun = 0.0, 0.0
-        self._work, self._names = work, names
+        self.seconds = 0.0
+        self._begun = 0.0
+        self._work = work
+        self._names = names
         self._stop = threading.Event()
-        self._beginning = threading.Lock()  # a job begins or is cancelled before it begins, never both
+        self._beginning = threading.Lock()  # so that a job either begins or is cancelled before, never both
         self.ended = threading.Event()
 
     def report(self, phase: str, share: float | None = None) -> None:
-        """Report the phase of the work, and the finished share of all of it if it is known.
+        """Report the phase of the work, and the finished share of the whole if it is known.
 
         Called from the worker thread.
 
@@ -107,13 +110,14 @@ class Job:
             If the job was cancelled.
         """
         if self._stop.is_set():
-            raise StoppedByCallback("Nobody waits for the job any more.")
-        self.phase, self.share = phase, share
+            raise StoppedByCallback("Nobody is waiting for the job any more.")
+        self.phase = phase
+        self.share = share
 
     def watch(self, phases: Mapping[str, Phase]) -> Callback:
-        """Return a callback for whatever does the work, which reports its stages as phases of the job.
+        """Return a callback that reports the stages of the work as phases of the job.
 
-        Of a stage that does not know its length, only the name is reported.
+        For a stage of unknown length, only the name is reported.
         """
 
         def tell(progress: Progress) -> bool:
@@ -127,7 +131,7 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, in whichever way."""
+        """Whether it has ended, in whatever way."""
         return self.state not in ("waiting", "running")
 
     @property
@@ -159,11 +163,9 @@ class Job:
             self.message = self._sentence(error)
             self._end("failed")
         except BaseException as error:
-            if not self._stop.is_set():  # the ending server removes its folder, which may make it fail
+            if not self._stop.is_set():  # a server that is ending removes the folder, which may make the job fail
                 traceback.print_exc(file=sys.stderr)
-            self.message = (
-                f"Something went wrong that should not have ({type(error).__name__}); the terminal says more."
-            )
+            self.message = f"This is a fault in coupledict ({type(error).__name__}); the terminal shows the details."
             self._end("failed")
 
     def _sentence(self, error: BaseException) -> str:
@@ -175,27 +177,28 @@ class Job:
     def _end(self, state: JobState) -> None:
         if state != "done":
             shutil.rmtree(self.folder, ignore_errors=True)
-        self.state = state  # who sees it also sees that the files are gone
+        self.state = state  # set last, so that the files are gone by then
         self.ended.set()
 
     def size(self) -> int:
         """Return the size of its files in bytes."""
         total = 0
         for file in self.folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):  # what is made for the page may come and go
+            with contextlib.suppress(FileNotFoundError):  # files for the page may come and go
                 total += file.stat().st_size
         return total
 
 
 class Arrival:
-    """Files of a job that are arriving: they count as what was announced, or has come if that is more."""
+    """The arriving files of a job; their size is what was announced, or what has arrived if that is more."""
 
     def __init__(self, folder: Path, check: Callable[[], None]) -> None:
-        self.folder, self.size = folder, 0
+        self.folder = folder
+        self.size = 0
         self._check = check
 
     def expect(self, size: int) -> None:
-        """Take note of some bytes in all; raise `LineFull` if they are more than there is room for."""
+        """Record the total number of bytes; raise `LineFull` if there is no room for them."""
         if size > self.size or not self.size:
             self.size = size
             self._check()
@@ -209,12 +212,11 @@ class Jobs:
     folder : Path
         Parent of the folders of the jobs.
     most_sent : float, default=inf
-        Bytes of the files of all jobs that are not over, those still arriving included; one job may have as many as it
-        likes.
+        Bytes of the files of all unfinished jobs, including those still arriving; a single job may have any number.
     grace : float, default=4
         Seconds that a job goes on unwatched.
     most_kept : float, default=inf
-        Bytes of the files of all jobs that are done; the newest one may have as many as it likes.
+        Bytes of the files of all finished jobs; the newest one may have any number.
     """
 
     def __init__(
@@ -228,16 +230,16 @@ class Jobs:
         self._most_sent = most_sent
         self._grace = grace
         self._most_kept = most_kept
-        self._leaving: dict[str, asyncio.TimerHandle] = {}  # what will cancel the jobs that nobody watches
-        self._jobs: dict[str, Job] = {}  # in the order they came
+        self._leaving: dict[str, asyncio.TimerHandle] = {}  # timers that cancel unwatched jobs
+        self._jobs: dict[str, Job] = {}  # in order of arrival
         self._arrivals: list[Arrival] = []
         self._line: asyncio.Queue[Job] = asyncio.Queue()
 
     @contextlib.contextmanager
     def arriving(self, coming: int = 0) -> Iterator[Arrival]:
-        """Give a folder for the files of a new job, of which some bytes are announced, while they arrive.
+        """Yield a folder for the files of a new job, of an announced size, while they arrive.
 
-        Whatever goes wrong until the job is submitted, the folder is removed.
+        If anything fails before the job is submitted, the folder is removed.
         """
         arrival = Arrival(self._folder / secrets.token_hex(8), self._check_room)
         self._arrivals.append(arrival)
@@ -252,10 +254,10 @@ class Jobs:
             self._arrivals.remove(arrival)
 
     def _check_room(self) -> None:
-        """Raise if there are too many jobs, arriving or waiting, or their files are too large together."""
+        """Raise if too many jobs are arriving or waiting, or if their files are too large together."""
         waiting = sum(job.state == "waiting" for job in self._jobs.values())
         if waiting + len(self._arrivals) > MOST_WAITING:
-            raise LineFull(f"Expected at most {MOST_WAITING} jobs to wait; try again when one of them is done.")
+            raise LineFull(f"Expected at most {MOST_WAITING} waiting jobs, got more; try again when one is done.")
         sizes = [arrival.size for arrival in self._arrivals]
         sizes += [job.sent for job in self._jobs.values() if not job.over and job.sent]
         if len(sizes) > 1 and sum(sizes) > self._most_sent:
@@ -275,7 +277,7 @@ class Jobs:
         return self._jobs.get(name)
 
     def seen(self, job: Job) -> None:
-        """Take note that somebody asks for a job: if nobody watches it, its grace period begins anew."""
+        """Note that somebody asked for a job: if nobody watches it, its grace period starts again."""
         leaving = self._leaving.pop(job.id, None)
         if leaving is not None:
             leaving.cancel()
@@ -290,7 +292,7 @@ class Jobs:
 
     @contextlib.contextmanager
     def watched(self, job: Job) -> Iterator[None]:
-        """Keep a job going for as long as somebody watches it."""
+        """Keep a job running for as long as somebody watches it."""
         job.watchers += 1
         self.seen(job)
         try:
@@ -301,20 +303,20 @@ class Jobs:
 
     def describe(self, job: Job) -> dict[str, Any]:
         """Return what the page shows of a job."""
-        told: dict[str, Any] = {"id": job.id, "state": job.state}
+        shown: dict[str, Any] = {"id": job.id, "state": job.state}
         if job.state == "waiting":
             others = list(self._jobs.values())
-            told["before"] = sum(other.state in ("waiting", "running") for other in others[: others.index(job)])
+            shown["before"] = sum(other.state in ("waiting", "running") for other in others[: others.index(job)])
         elif job.state == "running":
-            told |= {"phase": job.phase, "share": job.share, "elapsed": job.elapsed}
+            shown |= {"phase": job.phase, "share": job.share, "elapsed": job.elapsed}
         elif job.state == "failed":
-            told["message"] = job.message
+            shown["message"] = job.message
         elif job.state == "done":
-            told |= {"result": job.result, "seconds": job.seconds}
-        return told
+            shown |= {"result": job.result, "seconds": job.seconds}
+        return shown
 
     async def work(self) -> None:
-        """Run one job after the other, forever."""
+        """Run one job after another, forever."""
         from anyio import CapacityLimiter, to_thread
 
         limiter = CapacityLimiter(1)
@@ -324,7 +326,7 @@ class Jobs:
             self.forget()
 
     def forget(self) -> None:
-        """Remove the oldest jobs where they are too many or too large; the newest result always stays."""
+        """Remove the oldest jobs if there are too many or they are too large; the newest result always stays."""
         done = [job for job in self._jobs.values() if job.state == "done"]
         sizes = [job.size() for job in done]
         while len(done) > MOST_KEPT or (len(done) > 1 and sum(sizes) > self._most_kept):

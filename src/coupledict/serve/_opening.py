@@ -1,9 +1,9 @@
 """Open the page in the browser without a secret on its command line, which every user of the machine can read.
 
-The browser is given a file in the folder of the run, which only this user can open. It leads to the page by a ticket,
-a token that works once. Browsers that may not read temporary files (those in a snap, for example) show an error
-instead; a few seconds later the terminal says what to do. Nothing else is safe with every browser and needs nothing
-to be typed: a folder that such browsers may read is in no fixed place.
+The browser opens a file in the folder of the run, which only this user can read. It leads to the page by a ticket, a
+token that works once. Browsers that cannot read temporary files (those in a snap, for example) show an error instead;
+a few seconds later the terminal says what to do. No other way is safe with every browser and requires no typing: the
+folders that such browsers can read are in no fixed place.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 
 NAME = "open.html"
 PATIENCE = 15.0
-NOT_OPENED = "The browser has not shown the page yet; if it does not, copy the address above to it."
-NOT_FOUND = "No browser was found to open it in; copy the address to yours."
+NOT_OPENED = "The browser has not shown the page yet; if it does not, copy the address above into it."
+NOT_FOUND = "No browser was found; copy the address into yours."
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -31,9 +31,9 @@ PAGE = """<!doctype html>
 
 
 class Opening:
-    """Opens the page in the browser, in a thread that nobody waits for.
+    """Opens the page in the browser, in a detached thread.
 
-    Some browsers run in the foreground: they are over when the user closes them, and must not hold up the server.
+    Some browsers run in the foreground until the user closes them, and must not hold up the server.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class Opening:
             file.write(PAGE.format(address=address))
 
     def start(self) -> None:
-        """Open the page; the server answers already."""
+        """Open the page; the server is already answering."""
         for work in (self._open, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
     def done(self) -> None:
-        """Take note that the page was shown, or will not be any more: the file with the ticket is not needed."""
+        """Note that the page was shown, or never will be: the file with the ticket is no longer needed."""
         self._shown.set()
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
@@ -81,5 +81,5 @@ class Opening:
 
 
 def has_windows() -> bool:
-    """Tell whether a graphical browser can show itself; text browsers cannot show the page."""
+    """Return whether a graphical browser can run; text browsers cannot show the page."""
     return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

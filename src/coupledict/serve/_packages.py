@@ -1,4 +1,4 @@
-"""The packages of the extra ``serve``: a missing one and a broken one are told apart."""
+"""The packages of the extra ``serve``; the errors distinguish missing from broken ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 
 from ..foundation.packages import broken_package, is_missing
 
-#: Modules that are imported, and the names under which pip knows their packages.
+#: Imported modules, and the names of their packages for pip.
 MODULES = {
     "PIL": "Pillow",
     "PIL.Image": "Pillow",
@@ -24,7 +24,7 @@ def check_packages() -> None:
     Raises
     ------
     ImportError
-        If a package is missing, or is there but cannot be imported; the message says which, and how to mend it.
+        If a package is missing or cannot be imported; the message says which, and how to fix it.
     """
     for module, package in MODULES.items():
         try:

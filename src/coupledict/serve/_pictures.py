@@ -1,7 +1,7 @@
-"""The pictures of a job: kept whole on disk, and given smaller, in tiles, or in another format when they are asked for.
+"""The pictures of a job: stored whole on disk, and served smaller, in tiles, or in another format on request.
 
-A picture is kept as a NumPy file, which is mapped into memory: a tile of it costs as much as its own pixels, however
-large the picture is. Formats and the views of all sources are made when they are asked for.
+A picture is stored as a NumPy file, which is mapped into memory: a tile costs only its own pixels, however large the
+picture is. Formats and the views of all sources are made on request.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..images._file_limits import need_package
+from ..foundation.packages import need_package
 from ..images._files import Picture, write_image
-from ._making import Making
+from ._lazy_files import LazyFiles
 
 Pixels = npt.NDArray[Any]
 Loader = Callable[[], Picture]
 
 #: Formats of results as the page names them, and their suffixes.
 FORMATS = {"JPEG": ".jpg", "PNG": ".png", "TIFF": ".tif"}
-MOST_LOADED = 2  # pictures that are kept on disk only until others are looked at
-FAST = 1  # level of compression of what is only shown: the file goes no further than to this machine's browser
+MOST_LOADED = 2  # pictures on disk that were loaded for viewing; older ones are removed
+FAST = 1  # compression level of pictures for display, which only go to this machine's browser
 VIEW_QUALITY = 92
 
 
 @dataclass(frozen=True)
-class Showing:
-    """How much of a picture the page gets at a time.
+class DisplaySize:
+    """The parts in which the page gets a picture.
 
     Attributes
     ----------
     most_pixels : int
-        What is shown at once; larger pictures are shown smaller, and in tiles.
+        Most pixels shown at once; larger pictures are shown smaller, and in tiles.
     tile : int
         Side of a tile, in pixels.
     """
@@ -53,45 +53,46 @@ class Pictures:
     ----------
     folder : Path
         For their files.
-    files : Making
+    files : LazyFiles
         Makes views and formats.
-    showing : Showing
+    display : DisplaySize
     """
 
-    def __init__(self, folder: Path, files: Making, showing: Showing) -> None:
-        self.showing = showing
-        self._folder, self._files = folder, files
-        self._like: dict[str, Picture] = {}  # profile and so on of the pictures on disk; they have no pixels here
+    def __init__(self, folder: Path, files: LazyFiles, display: DisplaySize) -> None:
+        self.display = display
+        self._folder = folder
+        self._files = files
+        self._like: dict[str, Picture] = {}  # profile and other metadata of the pictures on disk, without pixels
         self._loaders: dict[str, Loader] = {}
         self._loaded: list[str] = []  # by loaders, the latest last
 
     def keep(self, name: str, picture: Picture) -> dict[str, Any]:
-        """Keep a picture; return what the page needs to show it, as JSON."""
+        """Store a picture; return what the page needs to show it, as JSON."""
         self._write(name, picture)
         return self._describe(name, picture.pixels.shape)
 
     def promise(self, name: str, shape: tuple[int, ...], load: Loader) -> dict[str, Any]:
-        """Take note of a picture of some shape that is loaded when it is looked at; return as `keep` does.
+        """Register a picture of this shape that is loaded when viewed; return as `keep` does.
 
-        It has 8 bits, and is on disk only while few others of its kind are looked at.
+        It has 8 bits, and stays on disk only until a few others of its kind are viewed.
         """
         self._loaders[name] = load
         return self._describe(name, shape)
 
     @property
     def promised(self) -> bool:
-        """Whether there are pictures that will be loaded when they are looked at."""
+        """Whether there are pictures that will be loaded when viewed."""
         return bool(self._loaders)
 
     def offer(self, name: str, download: str) -> list[dict[str, str]]:
-        """Offer a kept picture for download in all formats; return them, as JSON."""
+        """Offer a stored picture for download in all formats; return them, as JSON."""
         for suffix in FORMATS.values():
             self._files.offer(name + suffix, lambda path: write_image(path, self._read(name)))
         return [{"format": kind, "file": name + suffix, "name": download + suffix} for kind, suffix in FORMATS.items()]
 
     def tile(self, name: str, row: int, column: int) -> bytes | None:
         """Return a tile of a picture as PNG; None if there is no such tile."""
-        with self._files.showing:
+        with self._files.display_lock:
             if name not in self._like and name not in self._loaders:
                 return None
             self._ensure(name)
@@ -104,15 +105,15 @@ class Pictures:
 
     def _describe(self, name: str, shape: tuple[int, ...]) -> dict[str, Any]:
         height, width = shape[:2]
-        exact = height * width <= self.showing.most_pixels or shape[2:] == (4,)  # JPEG has no transparency
+        exact = height * width <= self.display.most_pixels or shape[2:] == (4,)  # JPEG has no transparency
         view = f"{name}-view{'.png' if exact else '.jpg'}"
         self._files.offer(view, lambda path: self._make_view(name, path), shown=True)
-        return {"picture": name, "view": view, "width": width, "height": height, "tile": self.showing.tile}
+        return {"picture": name, "view": view, "width": width, "height": height, "tile": self.display.tile}
 
     def _make_view(self, name: str, path: Path) -> None:
         self._ensure(name)
         picture = self._read(name)
-        picture = replace(picture, pixels=shrink(_eight_bits(picture.pixels), self.showing.most_pixels))
+        picture = replace(picture, pixels=shrink(_eight_bits(picture.pixels), self.display.most_pixels))
         with path.open("wb") as file:
             _save(file, picture, "PNG" if path.suffix == ".png" else "JPEG")
 
@@ -129,11 +130,11 @@ class Pictures:
     def _read_tile(self, name: str, row: int, column: int) -> Pixels:
         """Return a copy of some pixels: Windows does not remove a file that is mapped."""
         pixels = np.load(self._path(name), mmap_mode="r", allow_pickle=False)
-        side = self.showing.tile
+        side = self.display.tile
         return np.array(pixels[row * side : (row + 1) * side, column * side : (column + 1) * side])
 
     def _ensure(self, name: str) -> None:
-        """Load a promised picture unless it is on disk; remove those that were looked at long ago."""
+        """Load a registered picture unless it is on disk; remove those viewed long ago."""
         if name not in self._loaders:
             return
         if name in self._loaded:
@@ -151,7 +152,7 @@ def _eight_bits(pixels: Pixels) -> Pixels:
 
 
 def shrink(pixels: Pixels, most: int) -> Pixels:
-    """Return an 8-bit picture with at most some number of pixels, for looking at."""
+    """Return an 8-bit picture with at most this many pixels, for display."""
     height, width = pixels.shape[:2]
     share = math.sqrt(most / (height * width))
     if share >= 1:
@@ -167,7 +168,7 @@ def _opencv() -> Any:
 
 
 def align(picture: Picture, matrix: npt.NDArray[np.float64], box: tuple[int, int, int, int]) -> Picture:
-    """Return a source as the fused picture sees it, in 8 bits.
+    """Return a source aligned with the fused picture, in 8 bits.
 
     Parameters
     ----------
@@ -189,7 +190,7 @@ def align(picture: Picture, matrix: npt.NDArray[np.float64], box: tuple[int, int
 
 
 def _save(file: Any, picture: Picture, kind: str) -> None:
-    """Encode a picture that is only shown."""
+    """Encode a picture for display only."""
     from PIL import Image
 
     options: dict[str, Any] = {} if picture.profile is None else {"icc_profile": picture.profile}

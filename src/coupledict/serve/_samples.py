@@ -1,7 +1,7 @@
 """Sample files for users without files of their own, from scikit-image and from this package.
 
-The voice is made up. All photographs have stated rights: ``images/models/CREDITS.md``. The shipped models have not
-learned from the picture that is enlarged.
+The voice is synthetic. The rights of all photographs are stated in ``images/models/CREDITS.md``. The shipped models
+have not learned from the picture that is enlarged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..images._resize import imresize
 from ._uploads import Upload
 from ._voice import TELEPHONE_RATE, telephone_voice
 
-#: What the user should know about these pictures.
-STACK_NOTE = "Our pictures are one photograph, put out of focus by a map of distances that was made for it."
-SMALL_NOTE = "Our picture is part of a photograph of tissue under a microscope, made half as large."
-VOICE_NOTE = "Our recording was made up by a program, which says nothing, as a telephone would pass it."
+#: Notes for the user about these files.
+STACK_NOTE = "Our pictures are one photograph, defocused according to an invented depth map."
+SMALL_NOTE = "Our picture is part of a photograph of tissue under a microscope, reduced to half its size."
+VOICE_NOTE = "Our recording is a synthetic voice without words, as it sounds over a telephone."
 NEAR, FAR = 0.8, 0.2  # what is in focus: the front of the table, and its back
 IN_FOCUS, FADE = 0.32, 0.06  # depth of field on either side, and distance per level of blur
 BLURS = (0.0, 0.5, 1.0, 1.6, 2.3, 3.0, 3.8)  # standard deviations of the levels, in pixels
@@ -46,7 +46,7 @@ def _photographs() -> Any:
 def focus_stack(folder: Path) -> list[Upload]:
     """Write a photograph of a cup on a table twice, in focus near and far.
 
-    The table is seen from above and in front, so the lower a point is in the picture, the nearer it is taken to be.
+    The table is seen from above and in front, so points lower in the picture are taken to be nearer.
     """
     data = _photographs()
     sharp = data.coffee()
@@ -61,13 +61,13 @@ def focus_stack(folder: Path) -> list[Upload]:
 
 
 def small_picture(folder: Path) -> list[Upload]:
-    """Write a part of a photograph, made smaller."""
+    """Write a part of a photograph, reduced in size."""
     data = _photographs()
     return [_write(folder, "tissue.png", imresize(data.immunohistochemistry()[50:450], 1 / 2))]
 
 
 def telephone_call(folder: Path) -> list[Upload]:
-    """Write a made-up voice as a telephone passes it."""
+    """Write a synthetic voice with the band of a telephone."""
     path = folder / "sample.wav"
     write_blocks(path, [telephone_voice()[:, None]], TELEPHONE_RATE, 1, "PCM_16")
     return [Upload(path, "call.wav")]

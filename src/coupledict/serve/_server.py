@@ -1,4 +1,4 @@
-"""Start and end the server: a socket for this machine only, a token, a temporary folder, an end within a second."""
+"""Start and end the server: a socket for this machine only, a token, a temporary folder, shutdown within a second."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ._packages import check_packages
 
 HOST = "127.0.0.1"
 PATIENCE = 0.5  # seconds that a running job has to end
-#: Signals that end a process unless it listens. Those that tell of a fault in the process itself are left alone.
+#: Signals that end a process unless it handles them; those that report a fault in the process are left alone.
 ENDING = (
     "SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF",
     "SIGXCPU", "SIGIO", "SIGPWR",
 )  # fmt: skip
-ALWAYS = (signal.SIGINT, signal.SIGTERM)  # heard even if they were ignored, as by a job in the background
+ALWAYS = (signal.SIGINT, signal.SIGTERM)  # handled even if they were ignored, as in a background job
 
 
 def run(
@@ -50,8 +50,8 @@ def run(
     max_megabytes : float, default=1000
         Largest upload.
     max_megapixels : float, default=120
-        Most megapixels of a picture, sent or made. The pictures of a focus stack are read one by one; all together may
-        have 16 times as many.
+        Most megapixels of a picture, uploaded or made. The pictures of a focus stack are read one by one; together they
+        may have 16 times as many.
     tell : callable, default=print
         Called with lines for the user: the address, and that the server has ended.
 
@@ -98,7 +98,7 @@ def serve_page(
     tell : callable
         Called with lines for the user.
     server_of : callable
-        Returns a server of an application, which calls a function once it answers.
+        Returns a server of an application, which calls a function once it is answering.
     """
     from ._guard import Guard
 
@@ -120,9 +120,9 @@ def serve_page(
             opening.done()
         ended = jobs.close(PATIENCE)
     with contextlib.suppress(OSError):  # the terminal may be closed
-        tell("Ended; what was uploaded and made is removed.")
+        tell("Ended; all uploads and results have been removed.")
     if not ended:
-        # A thread inside a kernel cannot be stopped, and nobody needs its result.
+        # A thread inside a kernel cannot be stopped, and its result is not needed.
         with contextlib.suppress(OSError):
             sys.stdout.flush()
             sys.stderr.flush()
@@ -140,17 +140,17 @@ def _check(port: int, max_megabytes: float, max_megapixels: float) -> None:
 def _listen(port: int) -> socket.socket:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        if sys.platform == "win32":  # the other option would let any program there take the same port
+        if sys.platform == "win32":  # the other option would let any program take the same port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
-        listener.listen(64)  # from here on a browser waits instead of failing
+        listener.listen(64)  # from now on, a browser waits instead of failing
     except OSError as error:
         listener.close()
         raise OSError(
-            f"Expected port {port} of this machine to be free, but it cannot be had"
-            f" ({(error.strerror or str(error)).lower()}); leave --port out to take a free one."
+            f"Expected port {port} of this machine to be free, but it is not"
+            f" ({(error.strerror or str(error)).lower()}); leave --port out to use a free one."
         ) from error
     return listener
 
@@ -162,9 +162,9 @@ def make_server(app: Any, ready: Callable[[], None] | None = None, silence: floa
     ----------
     app : ASGI application
     ready : callable, optional
-        Called once it answers.
+        Called once it is answering.
     silence : float, optional
-        Seconds after which clients that send nothing are left.
+        Seconds after which clients that send nothing are disconnected.
     """
     import uvicorn
 
@@ -180,9 +180,9 @@ def make_server(app: Any, ready: Callable[[], None] | None = None, silence: floa
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
-            yield  # `run` hears them, also before the server has started and after it has ended
+            yield  # `run` handles them, also before the server has started and after it has ended
 
-    # No log: an address in it would hold the token.
+    # No log, because addresses contain the token.
     return Server(
         uvicorn.Config(
             app,
@@ -202,13 +202,13 @@ def make_server(app: Any, ready: Callable[[], None] | None = None, silence: floa
 class _Signals:
     """A context in which signals that would end the process end the server instead, so that it removes its files.
 
-    Signals that are to be ignored, as ``nohup`` wants it of SIGHUP, and those that somebody listens to, stay as they
-    are. Without the main thread, which alone can listen, none are heard.
+    Signals that are ignored, such as SIGHUP under ``nohup``, and those that already have a handler stay as they are.
+    Only the main thread can handle signals; in any other, nothing changes.
     """
 
     def __init__(self) -> None:
         self._server: Any = None
-        self._heard = False
+        self._received = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> _Signals:
@@ -217,7 +217,7 @@ class _Signals:
             usual = (signal.SIG_DFL, signal.default_int_handler)
             for number in numbers:
                 if signal.getsignal(number) in usual or number in ALWAYS:
-                    self._before[number] = signal.signal(number, self._hear)
+                    self._before[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -225,12 +225,12 @@ class _Signals:
             signal.signal(number, handler)
 
     def end(self, server: Any) -> None:
-        """Name the server that is to end; at once if a signal has come already."""
+        """Set the server to end on a signal; it ends at once if a signal has already come."""
         self._server = server
-        server.should_exit = self._heard
+        server.should_exit = self._received
 
-    def _hear(self, number: int, frame: object) -> None:
+    def _receive(self, number: int, frame: object) -> None:
         if self._server is not None:
             self._server.should_exit = True
-            self._server.force_exit = self._heard  # a second one is in a hurry
-        self._heard = True
+            self._server.force_exit = self._received  # a second signal forces the end
+        self._received = True

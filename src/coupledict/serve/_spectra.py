@@ -1,4 +1,4 @@
-"""Pictures of sounds: time from left to right, frequency from bottom to top, light where it is loud."""
+"""Spectrograms of sounds: time from left to right, frequency from bottom to top, louder is lighter."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Floats = npt.NDArray[np.float64]
 
 COLUMNS, ROWS = 1024, 256
 HIGHEST = 8000  # Hz, the end of the band that is added
-FRAME = ROWS / HIGHEST  # seconds, so that a row is a frequency of the transform
+FRAME = ROWS / HIGHEST  # seconds, so that each row is a frequency of the transform
 RANGE = 90.0  # dB from the loudest to the darkest
 #: Colours from silent to loud: dark, blue, orange and nearly white, each lighter than the one before.
 COLOURS = ((13, 17, 23), (18, 52, 92), (0, 114, 178), (230, 159, 0), (255, 246, 222))
 
 
 def draw_spectra(*paths: Path) -> list[npt.NDArray[np.uint8]]:
-    """Return pictures of sounds of one duration, on one scale of loudness, as arrays of shape (ROWS, COLUMNS, 3)."""
+    """Return spectrograms of sounds of equal duration, on one scale, as arrays of shape (ROWS, COLUMNS, 3)."""
     spectra = [_spectrum(path) for path in paths]
     loudest = max(float(spectrum.max()) for spectrum in spectra)
     stops = np.linspace(0, 1, len(COLOURS))
@@ -39,7 +39,7 @@ def _spectrum(path: Path) -> Floats:
     """Return the power of a sound, of shape (ROWS, COLUMNS); rows above half its rate are silent."""
     with _soundfile().SoundFile(path) as sound:
         length = round(FRAME * sound.samplerate)
-        # One frame in each column: the time of drawing does not depend on the length of the sound.
+        # One frame per column, so that drawing takes the same time for any length of the sound.
         starts = (np.arange(COLUMNS) + 0.5) * sound.frames / COLUMNS - 0.5 * length
         frames = np.stack([_read(sound, int(start), length) for start in starts])
         rate = sound.samplerate
@@ -51,7 +51,7 @@ def _spectrum(path: Path) -> Floats:
 
 
 def _read(sound: Any, start: int, length: int) -> Floats:
-    """Return some samples, the mean of all channels; zeros before the beginning and after the end."""
+    """Return samples averaged over the channels, with zeros before the beginning and after the end."""
     frame = np.zeros(length)
     begin, end = max(0, start), min(sound.frames, start + length)
     if begin < end:

@@ -1,4 +1,4 @@
-"""What the page does with speech: a high band for narrow-band recordings, to listen to, to look at and to save."""
+"""The speech task of the page: a high band for narrow-band recordings, to hear, to see and to save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..audio._files import (
     write_blocks,
 )
 from ..audio._frames import Floats
-from ..audio._measuring import measure_blocks
+from ..audio._measurement import measure_blocks
 from ..audio._rates import resample, resampled_length
 from ..audio._signals import check_blocks
 from ..audio._widening import GIVEN, is_extended
@@ -32,16 +32,16 @@ from ._spectra import draw_spectra
 from ._uploads import Form, Limits, Upload
 
 LISTENED = "listening"
-MEASURED, SURVEYED, WIDENED, WRITTEN = 0.04, 0.07, 0.85, 0.97  # shares of a job that are done then
+MEASURED, SURVEYED, WIDENED, WRITTEN = 0.04, 0.07, 0.85, 0.97  # finished shares of a job after each step
 SEEN_NAME, ADDING = "Measuring the band", "Adding the high band"
 #: Formats that are offered, by their names on the page.
 OFFERED = {"WAV": ".wav", "FLAC": ".flac"}
-MOST_CHANNELS, HIGHEST_RATE = 2, 48_000  # of what is listened to; browsers cannot play everything
+MOST_CHANNELS, HIGHEST_RATE = 2, 48_000  # of the sound to play; browsers cannot play everything
 
 
 @dataclass(frozen=True)
 class Sound:
-    """What a first look at a file has found; samples are those of one channel."""
+    """The properties of a sound file; samples are those of one channel."""
 
     rate: int
     n_channels: int
@@ -50,24 +50,24 @@ class Sound:
 
     def describe(self) -> dict[str, Any]:
         """Return it as JSON, for the page."""
-        told = {"kind": self.band.kind, "low": self.band.low, "high": self.band.high}
+        band = {"kind": self.band.kind, "low": self.band.low, "high": self.band.high}
         return {
             "rate": self.rate,
             "channels": self.n_channels,
             "seconds": self.n_samples / self.rate,
-            "band": told,
+            "band": band,
         }
 
 
 def widen(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
-    """Widen the sound that was sent. If it has a high band already, nothing is added, and the page says so."""
+    """Widen the uploaded sound. If it already has a high band, nothing is added, and the page says so."""
     job.report(READING)
-    band, strength = _wanted_band(form), _wanted_strength(form)
+    band, strength = _requested_band(form), _requested_strength(form)
     uploads = form.files or _samples.telephone_call(job.folder / SENT)
     if len(uploads) != 1:
         raise ValueError(f"Expected one recording at a time, got {len(uploads)}.")
     (upload,) = uploads
-    sound = _look(job, upload, band)
+    sound = _inspect(job, upload, band)
     if not sound.n_samples:
         raise ValueError(f"Expected a recording with sound in it, got none in '{upload.name}'.")
     shown = {
@@ -100,38 +100,38 @@ def widen(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 
 
 def missing_for_speech() -> str | None:
-    """Return, as a sentence, what is missing here to widen speech; None if nothing is."""
+    """Return a sentence about what is missing to widen speech; None if nothing is."""
     try:
         _soundfile()
         max_samples()
     except (ImportError, ValueError) as error:
         return str(error)
-    except OSError as error:  # the package is there, but not the library that it is for
+    except OSError as error:  # the package is installed, but the library that it wraps is not
         return str(broken_package(error, "soundfile", "audio"))
     return None
 
 
-def _wanted_band(form: Form) -> str | None:
-    """Return the band that the form tells; None if it is to be measured."""
-    wanted = form.options.get("band", "auto")
-    if wanted != "auto" and wanted not in GIVEN:
-        raise ValueError(f"Expected a band of auto, {' or '.join(GIVEN)}, got {wanted!r}.")
-    return None if wanted == "auto" else wanted
+def _requested_band(form: Form) -> str | None:
+    """Return the band given in the form; None if it is to be measured."""
+    band_name = form.options.get("band", "auto")
+    if band_name != "auto" and band_name not in GIVEN:
+        raise ValueError(f"Expected a band of auto, {' or '.join(GIVEN)}, got {band_name!r}.")
+    return None if band_name == "auto" else band_name
 
 
-def _wanted_strength(form: Form) -> float:
-    told = form.options.get("strength", "0.2")
+def _requested_strength(form: Form) -> float:
+    text = form.options.get("strength", "0.2")
     try:
-        strength = float(told)
+        strength = float(text)
     except ValueError:
         strength = -1.0
     if not 0 <= strength <= 1:
-        raise ValueError(f"Expected a strength from 0 to 1, got {told!r}.")
+        raise ValueError(f"Expected a strength from 0 to 1, got {text!r}.")
     return strength
 
 
-def _look(job: Job, upload: Upload, wanted: str | None) -> Sound:
-    """Count the samples of a file, and measure its band unless it is known; raise if it is too long."""
+def _inspect(job: Job, upload: Upload, band_name: str | None) -> Sound:
+    """Count the samples of a file, and measure its band unless it is given; raise if it is too long."""
     with open_source(upload.path) as reader:
         rate, n_channels = reader.rate, reader.n_channels
         check_format("widened.wav", output_rate(rate), n_channels)
@@ -147,10 +147,10 @@ def _look(job: Job, upload: Upload, wanted: str | None) -> Sound:
                 meter.advance(len(block))
                 yield block
 
-        if wanted is None:
+        if band_name is None:
             band = measure_blocks(blocks(), rate)
         else:
-            low, high, kind = GIVEN[wanted]
+            low, high, kind = GIVEN[band_name]
             band = Band(low, high, rate, kind)
             for _ in blocks():
                 pass
@@ -158,7 +158,7 @@ def _look(job: Job, upload: Upload, wanted: str | None) -> Sound:
 
 
 def _check_length(upload: Upload, n_samples: int, rate: int, n_channels: int) -> None:
-    """Raise for a sound that is too long, or would be at the rate of the result."""
+    """Raise for a sound that is too long, now or at the rate of the result."""
     n_made = n_channels * resampled_length(n_samples, rate, output_rate(rate))
     if n_made > max_samples():
         raise ValueError(
@@ -199,7 +199,7 @@ def _draw(job: Job) -> list[dict[str, Any]]:
 
 
 def _offer(job: Job, rate: int, n_channels: int, download: str) -> list[dict[str, str]]:
-    """Offer the result in all formats that can hold it; all but WAV are written when the page asks for them."""
+    """Offer the result in all formats that can hold it; all but WAV are written on request."""
     offered = []
     for kind, suffix in OFFERED.items():
         try:

@@ -1,7 +1,7 @@
-"""What the page does with pictures and models: fuse a focus stack, enlarge a picture, show the atoms of a model.
+"""The picture and model tasks of the page: fuse a focus stack, enlarge a picture, show the atoms of a model.
 
-Each is called in the worker thread with its job and the form that was sent. It reports progress, keeps pictures and
-files for the page in the job's folder and returns, as JSON, what the page shows.
+Each task runs in the worker thread with its job and the form that was sent. It reports progress, stores pictures and
+files for the page in the job's folder, and returns the result for the page, as JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ._uploads import Form, Limits, Upload
 
 Pixels = npt.NDArray[Any]
 
-WORKED = 0.96  # share of a job that is done when the estimator is; the rest is writing
+WORKED = 0.96  # finished share of a job when the estimator is done; the rest is writing
 #: The estimators' stages on the page.
 PHASES = {
     "fusing": Phase("Fusing the pictures", 0, WORKED),
@@ -37,12 +37,12 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 
 
 def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
-    """Fuse the pictures that were sent, which are aligned first unless the form says otherwise.
+    """Fuse the uploaded pictures, aligned first unless the form says otherwise.
 
-    They are read one by one, and stay on disk: the page shows them beside the result.
+    They are read one by one, and stay on disk: the page shows them next to the result.
     """
     job.report(READING)
-    wanted = _wanted_format(form)
+    file_format = _requested_format(form)
     uploads = form.files or _samples.focus_stack(job.folder / SENT)
     if len(uploads) < 2:
         raise ValueError(f"Expected two or more pictures of one scene, got {len(uploads)}.")
@@ -58,14 +58,14 @@ def fuse(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     register = form.options.get("register", "yes") == "yes"
     fused = MultiFocusFusion(
         register="auto" if register else False,
-        keep_size=register and form.options.get("keep_size") == "yes",  # pictures that are not moved keep theirs
+        keep_size=register and form.options.get("keep_size") == "yes",  # pictures that are not aligned keep their size
         n_jobs=-1,
         callback=job.watch(PHASES),
     ).fuse([upload.path for upload in uploads])
     job.report(WRITING, WORKED)
     stem = uploads[0].stem
     like = headers[fused.reference]
-    result = _keep(job, "fused", Picture(fused.image, like.profile, like.exif), f"{stem}-fused", wanted)
+    result = _keep(job, "fused", Picture(fused.image, like.profile, like.exif), f"{stem}-fused", file_format)
     befores = [
         job.pictures.promise(f"source-{number}", fused.image.shape, partial(_source, upload, source.matrix, fused.box))
         | {"label": upload.name}
@@ -98,9 +98,9 @@ def _source(upload: Upload, matrix: npt.NDArray[np.float64], box: tuple[int, int
 
 
 def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
-    """Enlarge the picture that was sent."""
+    """Enlarge the uploaded picture."""
     job.report(READING)
-    scale, wanted = form.options.get("scale", "2"), _wanted_format(form)
+    scale, file_format = form.options.get("scale", "2"), _requested_format(form)
     if scale not in SCALES:
         raise ValueError(f"Expected a scale of 2, 3 or 4, got {scale!r}.")
     uploads = form.files or _samples.small_picture(job.folder / SENT)
@@ -112,7 +112,7 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
     enlarger = SuperResolution.pretrained(int(scale), n_jobs=-1, callback=job.watch(PHASES))
     large = enlarger.upscale(picture.pixels)
     job.report(WRITING, WORKED)
-    result = _keep(job, "enlarged", replace(picture, pixels=large), f"{uploads[0].stem}-x{scale}", wanted)
+    result = _keep(job, "enlarged", replace(picture, pixels=large), f"{uploads[0].stem}-x{scale}", file_format)
     bicubic = job.pictures.keep("bicubic", replace(picture, pixels=imresize(picture.pixels, int(scale))))
     job.files.make(bicubic["view"])
     return {
@@ -124,7 +124,7 @@ def enlarge(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 
 
 def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
-    """Make a page of the atoms of the model that was sent."""
+    """Make a page of the atoms of the uploaded model."""
     from ..loading import load
     from ..report import explorer_page
     from ..report._models import model_atoms
@@ -150,24 +150,24 @@ def explore(job: Job, form: Form, limits: Limits) -> dict[str, Any]:
 TASKS = {"fuse": fuse, "enlarge": enlarge, "widen": widen, "explore": explore}
 
 
-def _wanted_format(form: Form) -> str | None:
+def _requested_format(form: Form) -> str | None:
     """Return the format that the form asks for; None leaves it to the result."""
-    wanted = form.options.get("format")
-    if wanted is not None and wanted not in FORMATS:
-        raise ValueError(f"Expected a format of {', '.join(FORMATS)}, got {wanted!r}.")
-    return wanted
+    file_format = form.options.get("format")
+    if file_format is not None and file_format not in FORMATS:
+        raise ValueError(f"Expected a format of {', '.join(FORMATS)}, got {file_format!r}.")
+    return file_format
 
 
-def _keep(job: Job, name: str, picture: Picture, download: str, wanted: str | None) -> dict[str, Any]:
-    """Keep a result with all its bits, and offer it in all formats.
+def _keep(job: Job, name: str, picture: Picture, download: str, file_format: str | None) -> dict[str, Any]:
+    """Store a result with all its bits, and offer it in all formats.
 
-    If none is wanted, it is TIFF for 16 bits and PNG for 8. Formats are written when the page asks for them: the result
-    is seen sooner than a large file is compressed.
+    The default format is TIFF for 16 bits and PNG for 8. Formats are written on request, so that the page shows the
+    result before a large file is compressed.
     """
     bits = 8 * picture.pixels.itemsize
     result = job.pictures.keep(name, picture)
     job.files.make(result["view"])
-    kind = wanted or ("TIFF" if bits == 16 else "PNG")
+    kind = file_format or ("TIFF" if bits == 16 else "PNG")
     return result | {"format": kind, "formats": job.pictures.offer(name, download), "bits": bits}
 
 
@@ -176,7 +176,7 @@ def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict
     from PIL import Image
 
     height, width = decision.shape
-    step = math.ceil(math.sqrt(height * width / job.pictures.showing.most_pixels))
+    step = math.ceil(math.sqrt(height * width / job.pictures.display.most_pixels))
     for name, numbers in (("map.png", decision), ("map-view.png", decision[::step, ::step])):
         image = Image.fromarray(np.ascontiguousarray(numbers, np.uint8))
         image.putpalette(b"".join(bytes.fromhex(COLOURS[n % len(COLOURS)][1:]) for n in range(n_sources)))
@@ -185,5 +185,5 @@ def _keep_map(job: Job, decision: Pixels, n_sources: int, download: str) -> dict
 
 
 def write_names(uploads: list[Upload]) -> dict[str, str]:
-    """Return the names of the files of an upload by their paths, which error messages may contain."""
+    """Return the user's names of uploaded files by their paths, which error messages may contain."""
     return {str(Path(upload.path)): upload.name for upload in uploads}

@@ -1,4 +1,4 @@
-"""A made-up voice, for users without a recording: syllables of a hiss and a vowel, with the melody of a sentence."""
+"""A synthetic voice, for users without a recording: syllables of a hiss and a vowel, with the melody of a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOWELS = {
 }
 #: Bands of hisses in Hz, and how loud they are.
 HISSES = {"s": (4200, 7600, 0.25), "x": (2200, 5800, 0.3), "f": (1500, 7500, 0.08), "t": (3000, 7000, 0.2)}
-#: What it says, a syllable each: a hiss, if any, and two vowels, from one of which it glides to the other.
+#: Its syllables: a hiss, if any, and two vowels, gliding from the first to the second.
 SENTENCES = ("sao", "xee", "tou", "aie", "fau", "sii"), ("toe", "suu", "iaa", "xoo", "fea")
 PITCHES = (132.0, 94.0)  # Hz at the beginning and at the end of a sentence
 VOICED, HISSED, BURST, PAUSE = 0.21, 0.11, 0.03, 0.35  # seconds of sounds, and between sentences
@@ -28,7 +28,7 @@ TELEPHONE = (300, 3400)  # Hz
 
 
 def telephone_voice() -> Floats:
-    """Return a voice as a telephone passes it, at 8 kHz; about three seconds, always the same."""
+    """Return a voice in the band of a telephone, at 8 kHz; about three seconds, always the same."""
     rng = np.random.default_rng(0)
     parts = [part for sentence in SENTENCES for part in (_say(rng, sentence), np.zeros(int(PAUSE * RATE)))]
     wide = np.concatenate(parts)
@@ -50,10 +50,10 @@ def _say(rng: np.random.Generator, sentence: tuple[str, ...]) -> Floats:
 
 
 def _glide(rng: np.random.Generator, begin: str, end: str, pitch: Floats) -> Floats:
-    """Return the pulses of a voice through a mouth that changes its shape."""
+    """Return the pulses of a voice, filtered by a mouth that changes its shape."""
     unsteady = pitch * (1 + 0.01 * lfilter([0.02], [1, -0.98], rng.standard_normal(pitch.size)))
     pulses = np.diff(np.floor(np.cumsum(unsteady / RATE)), prepend=0.0) + 0.004 * rng.standard_normal(pitch.size)
-    sound = lfilter([1], [1, -0.9], pulses)  # the throat: a voice falls towards high frequencies
+    sound = lfilter([1], [1, -0.9], pulses)  # the throat attenuates high frequencies
     shapes = np.linspace(VOWELS[begin], VOWELS[end], pitch.size // STEP + 1)
     for formants in shapes.T:
         sound = _resonate(sound, formants)
@@ -61,7 +61,7 @@ def _glide(rng: np.random.Generator, begin: str, end: str, pitch: Floats) -> Flo
 
 
 def _resonate(sound: Floats, frequencies: Floats) -> Floats:
-    """Return a sound through a resonance that moves, given every `STEP` samples."""
+    """Return a sound filtered by a moving resonance, given every `STEP` samples."""
     out, state = np.empty_like(sound), np.zeros(2)
     for start, frequency in zip(range(0, sound.size, STEP), frequencies, strict=False):
         radius = np.exp(-np.pi * (50 + 0.04 * frequency) / RATE)
@@ -79,7 +79,7 @@ def _hiss(rng: np.random.Generator, kind: str) -> Floats:
 
 
 def _fade(sound: Floats, seconds: float) -> Floats:
-    """Return a sound that begins and ends softly."""
+    """Return a sound with a fade at both ends."""
     n = int(seconds * RATE)
     ramp = 0.5 - 0.5 * np.cos(np.pi * np.arange(n) / n)
     envelope = np.concatenate([ramp, np.ones(sound.size - 2 * n), ramp[::-1]])

@@ -1,8 +1,8 @@
-// The files that were chosen: a list with small pictures, which can be put in order by buttons and by dragging.
+// The chosen files: a list with thumbnails, which can be ordered by buttons and by dragging.
 
 import { copyOf, element, sizeOf } from "./elements.js";
 
-const WIDTH = 96; // pixels of a small picture, twice of what it takes on the page
+const WIDTH = 96; // pixels of a thumbnail, twice its width on the page
 const HEIGHT = 72;
 const natural = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const byName = (one, other) => natural.compare(one.name, other.name);
@@ -10,8 +10,8 @@ const ending = (name) => (/\.([^.]{1,12})$/.exec(name)?.[1] ?? "?").toUpperCase(
 const isSame = (one, other) =>
   one.name === other.name && one.size === other.size && one.lastModified === other.lastModified;
 
-// Small pictures are made one after the other, off the main thread, so that many large files neither stop the page nor
-// fill the memory. They are drawn, not linked to, so the page's policy need not allow addresses of files.
+// Thumbnails are made one by one, off the main thread, so that many large files neither block the page nor
+// fill the memory. They are drawn, not linked to, so the page's policy need not allow file addresses.
 let drawing = Promise.resolve();
 
 function drawSmall(file, place) {
@@ -25,7 +25,7 @@ function drawSmall(file, place) {
       bitmap.close();
       place.replaceChildren(canvas);
     } catch {
-      // The browser cannot show this kind; its ending stays there, and the program will tell whether it can read it.
+      // The browser cannot show this kind; the suffix stays, and the program will say whether it can read the file.
     }
   });
 }
@@ -35,7 +35,7 @@ export class Chosen {
   constructor(most, changed, tell) {
     this.files = [];
     this.most = most;
-    this.sorted = true; // until somebody orders them otherwise
+    this.sorted = true; // until the user changes the order
     this.items = new Map();
     this.changed = changed;
     this.tell = tell;
@@ -49,7 +49,7 @@ export class Chosen {
     this.sort.addEventListener("click", () => {
       this.sorted = true;
       this.order([...this.files].sort(byName));
-      this.tell("In the order of their names.");
+      this.tell("Sorted by name.");
       this.clearing.focus();
     });
     this.clearing.addEventListener("click", () => this.clear());
@@ -60,7 +60,7 @@ export class Chosen {
     return this.files.reduce((sum, file) => sum + file.size, 0);
   }
 
-  /** Take more files, or other ones if only one is of use. Files that are there already are not taken twice. */
+  /** Add files, or replace them if only one can be used. Files that are already in the list are not added again. */
   add(files) {
     if (this.most === 1) {
       this.order(files);
@@ -71,7 +71,7 @@ export class Chosen {
     const all = [...this.files, ...fresh.sort(byName)];
     this.order(this.sorted ? all.sort(byName) : all);
     const twice = files.length - fresh.length;
-    if (twice) this.tell(`${twice === 1 ? "One of them was" : `${twice} of them were`} there already.`);
+    if (twice) this.tell(`${twice === 1 ? "One of them was" : `${twice} of them were`} already in the list.`);
   }
 
   clear() {
@@ -99,9 +99,9 @@ export class Chosen {
     const to = this.files.indexOf(file) + by;
     this.move(file, to);
     const item = this.items.get(file);
-    (button.disabled ? item.querySelector("button:not(:disabled)") : button).focus(); // moving took the focus away
+    (button.disabled ? item.querySelector("button:not(:disabled)") : button).focus(); // moving removed the focus
     item.scrollIntoView({ block: "nearest" });
-    this.tell(`${file.name} is number ${to + 1} of ${this.files.length} now.`);
+    this.tell(`${file.name} is now number ${to + 1} of ${this.files.length}.`);
   }
 
   order(files) {
@@ -165,7 +165,7 @@ export class Chosen {
     if (!file || file === this.dragged) return;
     const box = over.getBoundingClientRect();
     const [from, to] = [this.files.indexOf(this.dragged), this.files.indexOf(file)];
-    // Only past its middle, or items of different heights would change places for ever.
+    // Only past its middle; otherwise items of different heights would swap forever.
     const past = event.clientY - (box.top + box.height / 2);
     if (from < to ? past > 0 : past < 0) this.move(this.dragged, to);
   }

@@ -1,5 +1,5 @@
-// Two pictures in one frame, with a line between them that is moved by mouse, finger or keys; as a whole, or pixel by
-// pixel and then moved about.
+// Two pictures in one frame, with a line between them that is moved by mouse, finger or keys; shown whole, or pixel by
+// pixel and scrolled.
 
 import { copyOf } from "./elements.js";
 import { Tiles } from "./tiles.js";
@@ -7,8 +7,8 @@ import { Tiles } from "./tiles.js";
 const STEP = 2; // percent that an arrow key moves the line
 const LARGE_STEP = 10;
 const HINTS = {
-  fit: "Double-click a place to see its pixels.",
-  whole: "Drag or scroll to move about, the handle to compare.",
+  fit: "Double-click to see the pixels there.",
+  whole: "Drag or scroll to move around; drag the handle to compare.",
 };
 
 /** A picture is {label, view, width, height, tiles}: addresses of it as a whole, and of its tiles. */
@@ -80,7 +80,7 @@ class Comparison {
     this.move(Number(this.split.value) + by);
   }
 
-  /** Show all of it, or its pixels around a place, which is told in shares of its width and height. */
+  /** Show all of it, or its pixels around a point, given as shares of its width and height. */
   toggle(across, down) {
     this.whole = !this.whole;
     this.stage.classList.toggle("whole", this.whole);
@@ -98,7 +98,7 @@ class Comparison {
     this.update();
   }
 
-  /** Give the frame its size: at 100 %, a pixel of the picture is a pixel of the screen. */
+  /** Set the size of the frame: at 100 %, a pixel of the picture is a pixel of the screen. */
   fit() {
     this.ratio = window.devicePixelRatio;
     const { width, height } = this.after;

@@ -1,4 +1,4 @@
-// Elements by construction: text is only ever text, so no name of a file can become part of the page.
+// Elements by construction: text is always escaped, so no file name can become part of the page.
 
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -17,7 +17,7 @@ export function sizeOf(bytes) {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }
 
-/** Scroll until an element is seen, if it is not. */
+/** Scroll an element into view, if necessary. */
 export function bringIntoSight(place) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   place.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "nearest" });

@@ -1,4 +1,4 @@
-// Jobs as the server knows them: begun by an upload, watched until they are over, found again after a reload.
+// Jobs on the server: started by an upload, watched until they end, found again after a reload.
 
 const GONE = "The program does not answer; is coupledict serve still running in its terminal?";
 const MOST_FAILURES = 5; // in a row, before the program counts as gone
@@ -6,7 +6,7 @@ const PAUSE = 200; // milliseconds after the first of them
 
 export class Refused extends Error {}
 
-const refusal = (told, status) => new Refused(told.message ?? `The program could not do this (${status}).`);
+new Refused(told.message => const refusal = (reply, status) => new Refused(reply.message => new Refused(told.message ?? `The program could not do this (${status}).`);
 const aborted = () => new DOMException("It was cancelled.", "AbortError");
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 export const isOver = (job) => !["waiting", "running"].includes(job.state);
@@ -18,16 +18,16 @@ async function ask(address, options = {}) {
   } catch (error) {
     throw error.name === "AbortError" ? error : new Refused(GONE);
   }
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw refusal(told, answer.status);
-  return told;
+  const reply = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw refusal(reply, answer.status);
+  return reply;
 }
 
 export const about = () => ask("about");
 export const find = (id) => ask(`jobs/${id}`);
 export const cancel = (id) => ask(`jobs/${id}`, { method: "DELETE", keepalive: true }).catch(() => {});
 
-/** Make a file of a finished job, unless it is there; return its size in bytes. */
+/** Make a file of a finished job unless it exists; return its size in bytes. */
 export async function prepare(address) {
   const answer = await fetch(address, { method: "HEAD", cache: "no-store" }).catch(() => { throw new Refused(GONE); });
   await answer.text(); // which is empty
@@ -70,7 +70,7 @@ async function readLines(address, signal, tell) {
 
 /**
  * Watch a job by a request that stays open: it keeps the job going, also while the tab is in the background, where
- * timers hardly run. `tell` is called with each state. Resolves with the job when it is over, whichever way.
+ * timers hardly run. `tell` is called with each state. Resolves with the job when it ends, in whatever way.
  */
 export async function follow(id, signal, tell) {
   let last = null;
@@ -91,7 +91,7 @@ export async function follow(id, signal, tell) {
   throw new Refused(GONE);
 }
 
-// The jobs of this tab, by task. A tab keeps them while it is open, also over a reload.
+// The jobs of this tab, by task. A tab keeps them while it is open, even after a reload.
 
 const PLACE = "coupledict-jobs";
 
@@ -99,7 +99,7 @@ function stored() {
   try {
     return JSON.parse(sessionStorage.getItem(PLACE)) ?? {};
   } catch {
-    return {}; // nothing may be stored here
+    return {}; // storage is not allowed
   }
 }
 
@@ -109,6 +109,6 @@ export function remember(task, value) {
   try {
     sessionStorage.setItem(PLACE, JSON.stringify({ ...stored(), [task]: value }));
   } catch {
-    // then a reload starts anew
+    // a reload then starts afresh
   }
 }

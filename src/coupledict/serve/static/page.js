@@ -1,4 +1,4 @@
-// The page: its tasks behind tabs, and files that are dropped on it.
+// The page: its tasks in tabs, and files that are dropped on it.
 
 import { about, remember, remembered } from "./jobs.js";
 import { Task } from "./task.js";
@@ -53,15 +53,15 @@ try {
   document.getElementById("version").textContent = limits.version;
   const sizes = {
     fuse: `up to ${limits.files} files, ${limits.megapixels} megapixels each and ${limits.megabytes} MB in all`,
-    enlarge: `up to ${limits.megapixels} megapixels when it is enlarged, from ${limits.megabytes} MB at most`,
-    widen: limits.megasamples ? `up to ${limits.megasamples} million samples, from ${limits.megabytes} MB at most` : "",
+    enlarge: `up to ${limits.megapixels} megapixels when enlarged, from at most ${limits.megabytes} MB`,
+    widen: limits.megasamples ? `up to ${limits.megasamples} million samples, from at most ${limits.megabytes} MB` : "",
     explore: `up to ${limits.megabytes} MB`,
   };
   for (const task of tasks) {
     task.panel.querySelector(".limits").textContent = sizes[task.name] ? ` (${sizes[task.name]})` : "";
     if (limits.missing?.[task.name]) task.lack(limits.missing[task.name]);
   }
-  // What the program reads besides the kinds that browsers know: HEIC, and raw files of cameras.
+  // Formats that the program reads in addition to those that browsers know: HEIC, and raw camera files.
   for (const input of document.querySelectorAll("input[accept^='image/']")) {
     input.accept = [input.accept, ...limits.pictures].join(",");
   }

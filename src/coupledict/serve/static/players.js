@@ -1,4 +1,4 @@
-// Sounds to listen to, one at a time. One that begins goes on where the other is, so that the two can be compared.
+// Players, one at a time. A player starts where the other one is, so that the two can be compared.
 
 import { element } from "./elements.js";
 

@@ -7,7 +7,7 @@ import { players } from "./players.js";
 
 const ENLARGED = 2; // small results are shown larger than they are, so that there is something to see
 const HEIGHT = 85; // percent of the window that a picture may take
-const LEAST_MOVED = 0.05; // pixels that are worth a word
+const LEAST_MOVED = 0.05; // pixels that are worth mentioning
 
 const size = (picture) => `${picture.width} × ${picture.height} pixels`;
 
@@ -27,7 +27,7 @@ function frame(job, shown) {
 }
 
 /**
- * Return a link to the result, a choice of its format, a place that tells of the file, and one that tells what went wrong.
+ * Return a link to the result, a choice of its format, a description of the file, and a place for error messages.
  * `describe` says what is in a file of some format.
  */
 function saving(job, result, text, describe) {
@@ -40,7 +40,7 @@ function saving(job, result, text, describe) {
     const entry = result.formats.find((candidate) => candidate.format === select.value);
     const address = `jobs/${job.id}/${entry.file}`;
     const current = () => select.value === entry.format;
-    link.removeAttribute("href"); // until the file is there
+    link.removeAttribute("href"); // until the file exists
     link.textContent = `Writing ${entry.format} …`;
     about.textContent = "";
     wrong.hidden = true;
@@ -68,14 +68,14 @@ function savingPicture(job, { result }) {
   return saving(job, result, "Download the picture", (format) => `${size(result)}${bits(format)}`);
 }
 
-function source(told) {
+function source(facts) {
   const swatch = element("i", { "aria-hidden": "true" });
-  swatch.style.background = told.colour;
-  const moved = told.moved > LEAST_MOVED ? `Moved by up to ${told.moved.toFixed(1)} pixels.` : "";
-  const remarks = [moved, told.note].filter(Boolean).join(" ");
+  swatch.style.background = facts.colour;
+  const moved = facts.moved > LEAST_MOVED ? `Moved by up to ${facts.moved.toFixed(1)} pixels.` : "";
+  const remarks = [moved, facts.note].filter(Boolean).join(" ");
   return element("li", {}, swatch,
-    element("span", {}, told.label, remarks ? element("small", {}, remarks) : null),
-    element("b", {}, `${(100 * told.share).toFixed(1)} %`));
+    element("span", {}, facts.label, remarks ? element("small", {}, remarks) : null),
+    element("b", {}, `${(100 * facts.share).toFixed(1)} %`));
 }
 
 function fused(job, shown) {
@@ -85,11 +85,11 @@ function fused(job, shown) {
   select.addEventListener("change", () => show(shownAs(job, shown.before[Number(select.value)])));
   const { link, choice, about, wrong } = savingPicture(job, shown);
   const whole = shown.result.width === shown.source.width && shown.result.height === shown.source.height;
-  const cropped = whole ? "" : ` Of ${size(shown.source)}, what all pictures show is kept.`;
-  const unaligned = shown.shares.filter((told) => told.note);
+  const cropped = whole ? "" : ` Of ${size(shown.source)}, only the area that all pictures show is kept.`;
+  const unaligned = shown.shares.filter((facts) => facts.note);
   return [
     element("h2", {}, "Sharp everywhere"),
-    ...unaligned.map((told) => element("p", { class: "remark" }, element("b", {}, told.label), `: ${told.note}`)),
+    ...unaligned.map((facts) => element("p", { class: "remark" }, element("b", {}, facts.label), `: ${facts.note}`)),
     figure,
     element("div", { class: "toolbar" },
       element("div", { class: "saving" }, link, choice),
@@ -98,9 +98,9 @@ function fused(job, shown) {
     element("p", { class: "note" }, about, `${cropped} ${shown.note}`),
     element("div", { class: "decision" },
       element("figure", {}, element("img", { src: `jobs/${job.id}/${shown.map.view}`, class: "map",
-        alt: "Decision map: a colour for each picture, where the result is taken from it" })),
+        alt: "Decision map: the colour of each pixel shows which picture it is taken from" })),
       element("div", {},
-        element("h2", {}, "Which picture each place is from"),
+        element("h2", {}, "Source of each pixel"),
         element("ul", { class: "shares", role: "list" }, ...shown.shares.map(source)),
         download(job, shown.map, "Download the map", ""))),
   ];
@@ -115,7 +115,7 @@ function enlarged(job, shown) {
     element("div", { class: "toolbar" }, element("div", { class: "saving" }, link, choice)),
     wrong,
     element("p", { class: "note" }, about,
-      ` On the left is the usual enlargement (bicubic), on the right ours. ${shown.note}`),
+      ` Left: the usual enlargement (bicubic); right: ours. ${shown.note}`),
   ];
 }
 
@@ -134,16 +134,16 @@ function explored(job, shown) {
 const kilohertz = (hertz) => `${Number((hertz / 1000).toFixed(1))} kHz`;
 const BANDS = { narrow: "narrow-band speech", telephone: "telephone speech", wide: "wide-band sound" };
 const LEFT = {
-  wide: "It has a high band already. If there is only noise above 4 kHz, choose Narrow above, and widen it again.",
+  wide: "It already has a high band. If there is only noise above 4 kHz, choose Narrow above, and widen it again.",
   unknown: "There is too little sound to measure its band; choose Narrow or Telephone above, and widen it again.",
 };
-const SPECTRA = "What there is at each time, from left to right, and at each frequency, from 0 at the bottom to 8 kHz at the"
-  + " top; the lighter, the louder.";
+const SPECTRA = "Spectrograms: time from left to right, frequency from 0 at the bottom to 8 kHz at the top; lighter is"
+  + " louder.";
 
 function found({ label, band, measured, channels, rate, seconds }) {
   const what = BANDS[band.kind] ? `${BANDS[band.kind]}, up to ${kilohertz(band.high)}` : "hardly any sound";
   const details = `${channels} ${channels === 1 ? "channel" : "channels"} at ${kilohertz(rate)}, ${seconds.toFixed(1)} s`;
-  return element("p", { class: "found" }, element("b", {}, label), `: ${what} (${measured ? "measured" : "as you say"}),`
+  return element("p", { class: "found" }, element("b", {}, label), `: ${what} (${measured ? "measured" : "as given"}),`
     + ` ${details}.`);
 }
 
@@ -163,12 +163,12 @@ function widened(job, shown) {
   const [before, after] = shown.spectra.map((picture) => shownAs(job, picture));
   const { figure } = compare(before, after, "100%", SPECTRA);
   figure.classList.add("spectra");
-  const cut = shown.clipped && `${shown.clipped} samples were too loud for the file, and were cut; make the recording`
+  const clipped = shown.clipped && `${shown.clipped} samples were too loud for the file and were clipped; make the recording`
     + " quieter first.";
   return [
     element("h2", {}, "With a band up to 8 kHz"),
     found(source),
-    cut ? element("p", { class: "remark" }, cut) : null,
+    clipped ? element("p", { class: "remark" }, clipped) : null,
     players([{ label: "Before", address: address(shown.before) }, { label: "After", address: address(shown.after) }]),
     figure,
     element("div", { class: "toolbar" }, element("div", { class: "saving" }, link, choice)),

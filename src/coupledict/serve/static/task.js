@@ -1,4 +1,4 @@
-// One task of the page: a place for its files, what is being done with them, and what came out.
+// One task of the page: its files, its progress, and its result.
 
 import { Chosen } from "./chosen.js";
 import { bringIntoSight, copyOf, element, sizeOf } from "./elements.js";
@@ -6,26 +6,26 @@ import { begin, cancel, find, follow, isOver, Refused, remember, remembered } fr
 import { render } from "./results.js";
 import { TimeLeft } from "./timing.js";
 
-const HANDING = 0.05; // share of the bar for handing over the files, which takes little on one machine
+const HANDING = 0.05; // share of the bar for the upload, which is quick on one machine
 const COMPRESSED = /\.(jpe?g|webp|hei[cf]|avif)$/i;
 const DEEP = /\.(tiff?|dng|cr[23w]|nef|nrw|arw|raf|orf|rw2|pef|srw)$/i;
 
-/** What a strength of the high band is good for. */
+/** Describe a strength of the high band. */
 const inWords = (strength) => {
-  if (strength === 0) return "0, hardly heard";
+  if (strength === 0) return "0, hardly audible";
   return `${strength}, ${strength < 0.4 ? "careful" : strength < 0.75 ? "as predicted" : "as loud as speech"}`;
 };
 
-/** What is under way: an upload, and then a job. */
+/** Work in progress: an upload, and then a job. */
 class Run {
   constructor(handing, id = null) {
-    this.handing = handing; // share of the bar that handing over the files takes
+    this.handing = handing; // share of the bar for the upload
     this.id = id;
     this.left = new TimeLeft();
     this.abort = new AbortController();
   }
 
-  /** Ask it to end; its job tells that it has. */
+  /** Ask it to end; its job reports the end. */
   cancel() {
     if (this.id === null) this.abort.abort();
     else cancel(this.id);
@@ -42,7 +42,7 @@ export class Task {
   constructor(panel, limits) {
     this.panel = panel;
     this.name = panel.id;
-    this.limits = limits; // a function: they are known only later
+    this.limits = limits; // a function, because they are known only later
     this.form = panel.querySelector("form");
     this.input = panel.querySelector("input[type=file]");
     this.title = panel.querySelector(".drop-title");
@@ -62,7 +62,7 @@ export class Task {
     this.sample.textContent = `Try it with our ${panel.dataset.things}`;
     this.input.addEventListener("change", () => {
       this.add([...this.input.files]);
-      this.input.value = ""; // the same file can be chosen again
+      this.input.value = ""; // so that the same file can be chosen again
     });
     this.run.addEventListener("click", () => this.start(this.chosen.files));
     this.sample.addEventListener("click", () => this.start([]));
@@ -73,7 +73,7 @@ export class Task {
   prepareOptions() {
     const { register, keep_size: keepSize, format, strength } = this.form.elements;
     if (register) {
-      const update = () => { keepSize.disabled = !register.checked; }; // pictures that are not moved keep theirs
+      const update = () => { keepSize.disabled = !register.checked; }; // pictures that are not aligned keep their size
       register.addEventListener("change", update);
       update();
     }
@@ -94,7 +94,7 @@ export class Task {
     this.status.textContent = text;
   }
 
-  /** Take files. A stack is gathered until it is complete, and whoever gathers it knows when; others begin at once. */
+  /** Take files. The user says when a stack is complete; other tasks begin at once. */
   add(files) {
     if (files.length === 0 || this.lacking) return;
     if (this.most === 1) {
@@ -105,7 +105,7 @@ export class Task {
     this.chosen.add(files);
   }
 
-  /** Show what follows from the list of files. */
+  /** Update the page after a change of the list of files. */
   list() {
     const { files } = this.chosen;
     const { verb, things } = this.panel.dataset;
@@ -124,14 +124,14 @@ export class Task {
     }
   }
 
-  /** Show what went wrong, where it is seen, until the next try. */
+  /** Show an error, scrolled into view, until the next attempt. */
   complain(message, scroll = true) {
     this.message.hidden = message === null;
     this.message.textContent = message ?? "";
     if (message !== null && scroll) bringIntoSight(this.message);
   }
 
-  /** Say what is missing on this machine, and offer nothing. */
+  /** Say what is missing on this machine, and disable the task. */
   lack(text) {
     this.lacking = true;
     this.form.hidden = true;
@@ -163,7 +163,7 @@ export class Task {
     if (register) form.set("register", register.checked ? "yes" : "no");
     if (files.length === 0) {
       form.set("sample", "yes");
-      form.delete("format"); // theirs is known to the program
+      form.delete("format"); // the program knows the format of the samples
     }
     for (const file of files) form.append("files", file, file.name);
     return form;
@@ -184,7 +184,7 @@ export class Task {
     const run = new Run(files.length ? HANDING : 0);
     this.current = run;
     if (this.most === 1) this.chosen.add(files);
-    const text = files.length ? "Handing over the files" : `Preparing our ${this.panel.dataset.things}`;
+    const text = files.length ? "Uploading the files" : `Preparing our ${this.panel.dataset.things}`;
     const show = (share) => {
       if (this.current === run) this.show(text, share === null ? null : run.handing * share);
     };
@@ -199,21 +199,21 @@ export class Task {
     });
   }
 
-  /** Go on with the job that this tab began before it was loaded again, or show what came of it. */
+  /** Resume the job that this tab began before a reload, or show its result. */
   async resume() {
     const known = remembered(this.name);
     if (known === null) return;
     const run = new Run(known.handing, known.id);
     try {
       const job = await find(run.id);
-      if (this.current) return; // another one was begun meanwhile
+      if (this.current) return; // another one has begun meanwhile
       if (isOver(job)) {
         this.finish(job, false);
         this.shrink();
         return;
       }
     } catch (error) {
-      remember(this.name, null); // it is not kept any more, or was of another run of the program
+      remember(this.name, null); // it is no longer kept, or belonged to another run of the program
       return;
     }
     this.current = run;
@@ -254,10 +254,10 @@ export class Task {
     this.panel.classList.toggle("small-drop", small);
   }
 
-  /** Show how far the work is; `left` is the time that it will still take, in words. */
+  /** Show the progress; `left` is the time left, in words. */
   show(text, share, left = "") {
     const status = `${text} …`;
-    if (this.status.textContent !== status) this.tell(status); // it is read out only when it is news
+    if (this.status.textContent !== status) this.tell(status); // screen readers read it only when it changes
     const bar = this.progress.querySelector("progress");
     if (share === null) bar.removeAttribute("value");
     else bar.value = share;
@@ -278,7 +278,7 @@ export class Task {
 
   finish(job, scroll) {
     this.tell("");
-    if (job.state === "cancelled") remember(this.name, null); // an error is told again after a reload
+    if (job.state === "cancelled") remember(this.name, null); // an error is shown again after a reload
     if (job.state === "failed") this.complain(job.message, scroll);
     if (job.state === "cancelled") this.tell("Cancelled.");
     if (job.state !== "done") return;

@@ -1,8 +1,8 @@
-// A picture pixel by pixel: the tiles of it that are in sight lie over a smaller version of the whole.
+// A picture pixel by pixel: its visible tiles lie over a smaller version of the whole.
 
 import { element } from "./elements.js";
 
-const AROUND = 1; // tiles beyond the edge that are kept, so that going back and forth loads nothing again
+const AROUND = 1; // tiles kept beyond the edge, so that moving back and forth reloads nothing
 
 export class Tiles {
   constructor(place) {
@@ -20,7 +20,7 @@ export class Tiles {
     this.tiles.clear();
   }
 
-  /** Show the tiles of a part, given in pixels of the page; `ratio` is how many pixels of the screen such a one has. */
+  /** Show the tiles of a part, given in CSS pixels; `ratio` is the number of screen pixels per CSS pixel. */
   paint(ratio, left, top, width, height) {
     const { tile: side, width: pixelWidth, height: pixelHeight } = this.picture;
     const last = { row: Math.ceil(pixelHeight / side) - 1, column: Math.ceil(pixelWidth / side) - 1 };
@@ -51,7 +51,7 @@ export class Tiles {
     image.style.top = `${(row * side) / this.ratio}px`;
     image.style.width = `${Math.min(side, width - column * side) / this.ratio}px`;
     image.style.height = `${Math.min(side, height - row * side) / this.ratio}px`;
-    image.addEventListener("error", () => image.remove()); // the smaller version stays in sight
+    image.addEventListener("error", () => image.remove()); // the smaller version stays visible
     image.src = `${tiles}/${name}`;
     this.tiles.set(name, image);
     this.place.append(image);

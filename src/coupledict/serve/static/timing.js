@@ -1,11 +1,11 @@
-// How much time a job will still take, as people like to hear it: late rather than wrong, and steady.
+// The time that a job will still take, shown late rather than wrong, and steadily.
 
-const LEAST_SECONDS = 2; // before that, a rate means nothing
+const LEAST_SECONDS = 2; // before that, the rate is unreliable
 const LEAST_SHARE = 0.02;
 const MEMORY = 4; // seconds over which a new rate takes over from an old one
-const SLACK = 1.25; // the time left is told to have grown only if it has grown by more than this
+const SLACK = 1.25; // the displayed time grows only if the estimate has grown by more than this factor
 
-/** Return a time in words, rounded up to steps that one can read before they change. */
+/** Return a time in words, rounded up to steps that can be read before they change. */
 export function inWords(seconds) {
   if (seconds <= 5) return "a few seconds left";
   if (seconds <= 60) return `about ${5 * Math.ceil(seconds / 5)} s left`;
@@ -17,10 +17,10 @@ export class TimeLeft {
   constructor() {
     this.left = null; // seconds, at the time `at`
     this.at = 0;
-    this.told = Infinity; // seconds that were told last, and count down
+    this.shown = Infinity; // seconds that were shown last, counting down
   }
 
-  /** Return the time that is left, in words, after some seconds of work and a share of it; empty if nobody knows. */
+  /** Return the time left, in words, after some seconds and a share of the work; empty if unknown. */
   tell(elapsed, share) {
     if (elapsed < LEAST_SECONDS || share < LEAST_SHARE || share >= 1) return "";
     const passed = Math.max(0, elapsed - this.at);
@@ -32,7 +32,7 @@ export class TimeLeft {
       this.left = expected + (1 - Math.exp(-passed / MEMORY)) * (guess - expected);
     }
     this.at = elapsed;
-    if (this.left < this.told || this.left > SLACK * this.told + 2) this.told = this.left;
-    return inWords(this.told);
+    if (this.left < this.shown || this.left > SLACK * this.shown + 2) this.shown = this.left;
+    return inWords(this.shown);
   }
 }

@@ -1,0 +1,366 @@
+"""How predictors of views are fitted: settings are chosen on some samples, then systems are solved with all.
+
+The settings of the heads are chosen on at most MOST_TO_CHOOSE samples in memory (:mod:`coupledict.learning.choice`).
+Dictionaries that were learned from few samples fit these better than others, so codes that judge heads must not come
+from them: then those held out are left out of learning too, in fits of their own. What the heads consist of follows
+from sums over all samples, those that were held out included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ..coding.coders import make_coder
+from ..coding.passes import encode
+from ..coding.recipe import Recipe
+from ..coding.rule import CodingRule
+from ..coding.samples import Samples
+from ..data.interface import Data, Portion
+from ..data.jobs import ReadViews
+from ..data.memory import InMemory
+from ..data.moments import Moments
+from ..foundation.arrays import Array, Floats
+from ..parallel.blas import one_blas_thread
+from ..parallel.cancel import CancelToken
+from ..parallel.jobs import Threads
+from ..parallel.ordered import in_order
+from .choice import Choice, Features, Trial, choose, leading_axes, local_coordinates, make_splits, n_local
+from .linear_maps import Extended, Ridge
+from .local_maps import Anchors, Kind
+from .predictors import source_sets
+from .scaling import ordinary_size
+from .view_predictor import (
+    MOST_MAPPED,
+    Coordinates,
+    Maps,
+    SumMaps,
+    SumProducts,
+    ViewPredictor,
+    fill_sources,
+    samples_lack,
+)
+
+#: By source views and target view.
+ViewPredictors: TypeAlias = dict[tuple[tuple[int, ...], int], ViewPredictor]
+#: From samples and a number of atoms to dictionaries, one for each view.
+Learn: TypeAlias = Callable[[InMemory, int], list[Array]]
+
+MOST_TO_CHOOSE = 3072  # samples that settings are chosen on
+MOST_TO_SUM = 1 << 14  # samples that systems are solved with, unless there are many atoms
+SAMPLES_PER_ATOM = 64
+LEAST_TO_CHOOSE = 10  # with fewer samples there is nothing to choose by: a ridge regression
+DEFAULT_PENALTY = 1.0
+PARTS_OF_ATOMS = (1, 2, 4)  # of the atoms that a code may have, those that are tried
+LEARN_AGAIN = 16  # with fewer samples per atom, those held out are left out of learning too
+MOST_ANCHORS = 512
+MOST_CODED = 1024  # atoms; over more there is no head for codes, since it would take eigenvectors of as many equations
+
+
+def fit_view_predictors(
+    data: Data,
+    components: list[Array],
+    weights: Floats,
+    rule: CodingRule,
+    learn: Learn | None,
+    threads: Threads,
+    rng: np.random.Generator,
+    moments: Moments | None = None,
+) -> ViewPredictors:
+    """Return predictors for each source set and each other view; `rule` and `weights` are scaled as the data are.
+
+    Parameters
+    ----------
+    data : Data
+    components : list of arrays
+        The dictionaries.
+    weights : array of shape (n_views,)
+    rule : CodingRule
+    learn : callable or None
+        Learns dictionaries as `components` were learned; None where they cannot be learned again.
+    threads : Threads
+    rng : Generator
+    moments : Moments or None
+        Fill in missing entries.
+    """
+    sample = data.run(ReadViews(), threads, data.runs(MOST_TO_CHOOSE))
+    chooser = _Chooser(sample, components, weights, rule, data.missing, moments, int(rng.integers(2**31)))
+    if learn is not None and len(sample[0]) < LEARN_AGAIN * components[0].shape[0]:
+        chooser.learn_again(learn)
+    pairs = [
+        (sources, target)
+        for sources in source_sets(len(components))
+        if weights[list(sources)].all()
+        for target in range(len(components))
+        if target not in sources
+    ]
+    for sources in {sources for sources, _ in pairs}:
+        chooser.filled(sources)
+    cancel = CancelToken(threads.cancel)
+    with one_blas_thread():
+        plans = list(in_order(chooser.plan, pairs, min(threads.count, max(1, len(pairs))), cancel, take_part=False))
+    size = min(data.n_samples, max(MOST_TO_SUM, SAMPLES_PER_ATOM * components[0].shape[0]))
+    portion = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
+    with one_blas_thread():
+        solved = [
+            _solve(plan, *chooser.solved_with(plan, data, portion), threads) for plan in plans if plan is not None
+        ]
+    return {(predictor.sources, predictor.target): predictor for predictor in solved}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a predictor will consist of; only its numbers are not known yet.
+
+    Attributes
+    ----------
+    recipe : Recipe
+        Codes the sources, over dictionaries that are divided by `unit`.
+    axes : array of shape (n_features, n_components), or None
+        Leading principal components of a target of many features, which local maps predict.
+    """
+
+    sources: tuple[int, ...]
+    target: int
+    coordinates: Coordinates
+    constant: float
+    anchors: dict[Kind, Anchors]
+    recipe: Recipe
+    unit: float
+    axes: Floats | None
+    choice: Choice
+
+
+class _Chooser:
+    """Chooses the settings of predictors on samples in memory."""
+
+    def __init__(
+        self,
+        views: list[Floats],
+        components: list[Array],
+        weights: Floats,
+        rule: CodingRule,
+        missing: bool,
+        moments: Moments | None,
+        seed: int,
+    ) -> None:
+        self._views = views
+        self._components = components
+        self._weights = weights
+        self._rule = rule
+        self._missing = missing
+        self._moments = moments
+        self._seed = seed
+        self._splits = make_splits(len(views[0]), np.random.default_rng(seed))
+        self._dictionaries = [components] * len(self._splits)
+        self._filled: dict[tuple[int, ...], list[Floats]] = {}
+
+    def learn_again(self, learn: Learn) -> None:
+        """Learn dictionaries for each split from the samples that are not held out."""
+        everything = np.arange(len(self._views[0]))
+        if len(everything) < LEAST_TO_CHOOSE:
+            return
+        for number, held in enumerate(self._splits):
+            train = np.setdiff1d(everything, held)
+            data = InMemory([np.asarray(view[train], self._components[0].dtype) for view in self._views])
+            data.missing = self._missing
+            self._dictionaries[number] = learn(data, max(1, min(self._components[0].shape[0], len(train) // 4)))
+
+    def filled(self, sources: tuple[int, ...]) -> list[Floats]:
+        """Return all views of the samples with missing entries filled in, those of the sources by what they know."""
+        if not samples_lack(self._views):
+            return self._views
+        if sources not in self._filled:
+            everything = range(len(self._views))
+            if () not in self._filled:
+                self._filled[()] = fill_sources(self._views, everything, self._moments)
+            own = dict(zip(sources, fill_sources(self._views, sources, self._moments), strict=True))
+            self._filled[sources] = [own.get(v, self._filled[()][v]) for v in everything]
+        return self._filled[sources]
+
+    def solved_with(self, plan: _Plan, data: Data, portion: Portion | None) -> tuple[Data, Portion | None]:
+        """Return the samples that a predictor follows from: where entries are missing, those at hand, filled in."""
+        if not self._missing:
+            return data, portion
+        rows = np.flatnonzero(~np.isnan(self._views[plan.target]).all(axis=1))
+        own = InMemory([view[rows] for view in self.filled(plan.sources)])
+        own.scale = data.scale
+        own.dtype = data.dtype
+        return own, None
+
+    def plan(self, pair: tuple[tuple[int, ...], int]) -> _Plan | None:
+        """Return the plan for source views and a target view; None if no sample has the target."""
+        sources, target = pair
+        rows = np.flatnonzero(~np.isnan(self._views[target]).all(axis=1))
+        if not rows.size:
+            return None
+        filled = self.filled(sources)
+        views = [filled[v][rows] for v in sources]
+        y = filled[target][rows]
+        coordinates = Coordinates.of(views)
+        t = coordinates(views)
+        constant = float(np.sqrt(np.mean(np.square(local_coordinates(t, "lines", 0.0))))) or 1.0
+        rng = np.random.default_rng([self._seed, target, *sources])
+        recipe, unit = self._recipe(sources, self._components)
+        candidates = _numbers_of_atoms(recipe) if recipe.n_atoms <= MOST_CODED else []
+        trials = []
+        for held, dictionaries in zip(self._splits, self._dictionaries, strict=True):
+            out = np.isin(rows, held)
+            if not out.any() or out.all():
+                continue
+            anchors = _anchors(coordinates, dictionaries, sources, t[~out], rng)
+            codes = {number: self._encode(sources, dictionaries, number)[rows] for number in candidates}
+            features = Features(t, codes, {kind: own.correlations(t) for kind, own in anchors.items()}, constant)
+            trials.append(Trial(features.rows(~out), features.rows(out), y[~out], y[out], anchors))
+        choice = choose(trials, candidates) if len(y) >= LEAST_TO_CHOOSE and trials else Choice.ridge(DEFAULT_PENALTY)
+        axes = leading_axes(y - y.mean(axis=0), MOST_MAPPED) if y.shape[1] > MOST_MAPPED else None
+        anchors = _anchors(coordinates, self._components, sources, t, rng)
+        return _Plan(
+            sources=sources,
+            target=target,
+            coordinates=coordinates,
+            constant=constant,
+            anchors=anchors,
+            recipe=_limited(recipe, choice.n_nonzero),
+            unit=unit,
+            axes=axes,
+            choice=choice,
+        )
+
+    def _recipe(self, sources: Sequence[int], dictionaries: list[Array]) -> tuple[Recipe, float]:
+        """Return how to code source views, and the number that their dictionaries are divided by."""
+        atoms, unit = ordinary_size([dictionaries[v] for v in sources])
+        dtype = self._components[0].dtype
+        recipe = Recipe(atoms, self._weights[list(sources)], dtype, self._rule, len(self._views[0]), self._missing)
+        return recipe, unit
+
+    def _encode(self, sources: Sequence[int], dictionaries: list[Array], n_nonzero: int | None) -> Floats:
+        """Return the codes of all samples."""
+        recipe = _limited(self._recipe(sources, dictionaries)[0], n_nonzero)
+        samples = Samples([self._views[v] for v in sources], recipe.dtype, missing=self._missing)
+        coder = make_coder(recipe, Threads())
+        return np.asarray(encode(coder, samples, Threads()).as_csr(recipe.n_atoms)[0].toarray(), np.float64)
+
+
+def _numbers_of_atoms(recipe: Recipe) -> Sequence[int | None]:
+    """Return the numbers of atoms to choose from; None stands for the rule itself."""
+    if recipe.rule.tol is not None or recipe.rule.pursuit == "lasso":
+        return [None]
+    most = recipe.n_nonzero
+    if recipe.missing:  # samples are coded by what each has, and then predicted by one of several predictors
+        return [most]
+    return sorted({max(1, most // part) for part in PARTS_OF_ATOMS})
+
+
+def _limited(recipe: Recipe, n_nonzero: int | None) -> Recipe:
+    return recipe if n_nonzero is None else replace(recipe, rule=replace(recipe.rule, n_nonzero=n_nonzero))
+
+
+def _anchors(
+    coordinates: Coordinates,
+    dictionaries: list[Array],
+    sources: Sequence[int],
+    t: Floats,
+    rng: np.random.Generator,
+) -> dict[Kind, Anchors]:
+    """Return the anchors of local maps: lines through source atoms, and points that represent samples."""
+    atoms = coordinates.side_by_side([np.asarray(dictionaries[v], np.float64) for v in sources])
+    count = min(len(atoms), MOST_ANCHORS)
+    lines = atoms[np.linspace(0, len(atoms), count, endpoint=False).astype(np.int64)] @ coordinates.axes
+    return {"lines": Anchors.lines(lines), "points": Anchors.points(t, max(1, min(count, len(t) // 4)), rng)}
+
+
+def _solve(plan: _Plan, data: Data, portion: Portion | None, threads: Threads) -> ViewPredictor:
+    """Return the predictor of a plan, from sums over a portion of the samples."""
+    choice, shares = plan.choice, plan.choice.shares
+    coded = shares["codes"] > 0
+    points = plan.anchors["points"] if shares["kernel"] > 0 else None
+    job = SumProducts(plan.sources, plan.target, plan.coordinates, plan.recipe if coded else None, points, choice.width)
+    products = data.run(job, threads, portion)
+    n_coordinates = plan.coordinates.axes.shape[1]
+    ridge = Ridge(products, n_coordinates)
+    means = ridge.mean[:n_coordinates]
+    plain = ridge.solve(choice.penalty)
+    linear = (shares["ridge"] + shares["ridge_maps"]) * plain
+    bias = ridge.y_mean.copy()
+    further: dict[str, Floats] = {}
+    columns = {"codes": slice(n_coordinates, n_coordinates + plan.recipe.n_atoms * coded)}
+    columns["kernel"] = slice(columns["codes"].stop, None)
+    for name, penalty in (("codes", choice.codes_penalty), ("kernel", choice.kernel_penalty)):
+        if shares[name] > 0:
+            extended = Extended(ridge, choice.penalty, columns[name])
+            further[name] = shares[name] * extended.solve(penalty)
+            linear += shares[name] * plain - extended.explained @ further[name]
+            bias -= extended.mean @ further[name]
+    bias -= means @ linear
+    maps = _solve_maps(plan, data, threads, portion, (ridge.y_mean - means @ plain, plain), ridge.y_mean)
+    return _finish(plan, bias, linear, further, maps, data)
+
+
+def _solve_maps(
+    plan: _Plan,
+    data: Data,
+    threads: Threads,
+    portion: Portion | None,
+    ridge: tuple[Floats, Floats],
+    mean: Floats,
+) -> Floats | None:
+    """Return the local maps of both heads that have them, weighted by their shares, as one; None without these."""
+    choice = plan.choice
+    bases: dict[str, tuple[Floats, Floats | None]] = {"ridge_maps": ridge, "mean_maps": (mean, None)}
+    used = {name: base for name, base in bases.items() if choice.shares[name] > 0}
+    if not used:
+        return None
+    settings = {"ridge_maps": choice.ridge_maps, "mean_maps": choice.mean_maps}
+    ranks = {name: n_local(choice.kind, settings[name].rank) for name in used}
+    rank = max(ranks.values())
+    anchors = plan.anchors[choice.kind]
+    job = SumMaps(
+        plan.sources, plan.target, plan.coordinates, anchors, plan.constant, rank, list(used.values()), plan.axes
+    )
+    sums = data.run(job, threads, portion)
+    width = sums.b.shape[2] // len(used)
+    total = np.zeros((len(anchors), rank, width))
+    with one_blas_thread():
+        for place, name in enumerate(used):
+            own = slice(place * width, (place + 1) * width)
+            solved = sums.solve(ranks[name], settings[name].shrinkage, own)
+            total[:, : ranks[name]] += choice.shares[name] * solved
+    return total
+
+
+def _finish(
+    plan: _Plan, bias: Floats, linear: Floats, further: dict[str, Floats], maps: Floats | None, data: Data
+) -> ViewPredictor:
+    """Return the predictor for samples as they were given, in their number type; `data` are multiplied by a number."""
+    scale, dtype, choice = data.scale, data.dtype, plan.choice
+    given = replace(plan.coordinates, factors=[factor * scale for factor in plan.coordinates.factors])
+
+    def cast(array: Floats) -> Array:
+        return np.ascontiguousarray(array, dtype)
+
+    return ViewPredictor(
+        sources=plan.sources,
+        target=plan.target,
+        coordinates=given.astype(dtype),
+        constant=plan.constant,
+        bias=cast(bias / scale),
+        linear=cast(linear / scale),
+        n_nonzero=choice.n_nonzero,
+        codes=cast(further["codes"] * plan.unit) if "codes" in further else None,
+        points=plan.anchors["points"].astype(dtype) if "kernel" in further else None,
+        width=choice.width,
+        kernel=cast(further["kernel"] / scale) if "kernel" in further else None,
+        maps=None
+        if maps is None
+        else Maps(
+            plan.anchors[choice.kind].astype(dtype),
+            cast(maps / scale),
+            None if plan.axes is None else cast(plan.axes.T),
+        ),
+        shares=choice.shares,
+        scores=choice.scores.scaled(1 / scale),
+    )
