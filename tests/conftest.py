@@ -9,8 +9,11 @@ from hypothesis import settings
 
 import coupledict
 from coupledict.foundation.block_sizes import SIZES
-from support.browsing import browser, open_file  # noqa: F401  (fixtures for all)
-from support.extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401  (hooks for all)
+
+pytest.register_assert_rewrite("support")  # before they are imported: their assertions say what they found
+
+from support.browsing import browser, open_file  # noqa: E402, F401  (fixtures for all)
+from support.extras import pytest_make_collect_report, pytest_runtest_makereport  # noqa: E402, F401  (hooks for all)
 
 try:
     from support import sharing

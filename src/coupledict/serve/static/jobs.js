@@ -6,7 +6,7 @@ const PAUSE = 200; // milliseconds after the first of them
 
 export class Refused extends Error {}
 
-new Refused(told.message => const refusal = (reply, status) => new Refused(reply.message => new Refused(told.message ?? `The program could not do this (${status}).`);
+const refusal = (reply, status) => new Refused(reply.message ?? `The program could not do this (${status}).`);
 const aborted = () => new DOMException("It was cancelled.", "AbortError");
 const wait = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 export const isOver = (job) => !["waiting", "running"].includes(job.state);
