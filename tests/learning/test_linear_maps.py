@@ -56,7 +56,7 @@ def test_ridge_is_that_of_scikit_learn(table, penalty, width):
 def test_two_penalties_are_those_of_one_system(table, penalty, further_penalty, columns):
     f, y = table
     ridge = Ridge(Products.over(f, y), WIDTH)
-    extended = Extended(ridge, penalty, columns)
+    extended = Extended(ridge, penalty, ridge.further(columns))
     found = extended.solve(further_penalty)
     coordinates = ridge.solve(penalty) - extended.explained @ found
 
@@ -78,12 +78,28 @@ def test_features_that_are_constant_predict_nothing():
     for products in (Products.over(f, y), Products.over(f[:1], y[:1])):
         ridge = Ridge(products, 4)
         np.testing.assert_array_equal(ridge.solve(1.0), 0)
-        np.testing.assert_array_equal(Extended(ridge, 1.0, slice(4, None)).solve(1.0), 0)
+        np.testing.assert_array_equal(Extended(ridge, 1.0, ridge.further(slice(4, None))).solve(1.0), 0)
 
 
 def test_large_penalties_shrink_to_zero(table):
     f, y = table
     ridge = Ridge(Products.over(f, y), WIDTH)
     assert np.abs(ridge.solve(1e15)).max() < 1e-10
-    extended = Extended(ridge, 1.0, slice(WIDTH, None))
+    extended = Extended(ridge, 1.0, ridge.further(slice(WIDTH, None)))
     assert np.abs(extended.solve(1e15)).max() < 1e-10
+
+
+def test_errors_of_a_path_are_those_of_each_penalty(table, rng):
+    f, y = table
+    ridge = Ridge(Products.over(f, y), WIDTH)
+    t, features, wanted = rng.standard_normal((9, WIDTH)), rng.standard_normal((9, f.shape[1] - WIDTH)), y[:9] + 1
+    penalties = [0.0, 1e-3, 1.0, 1e6]
+    guesses = [(t - ridge.mean[:WIDTH]) @ ridge.solve(penalty) + ridge.y_mean for penalty in penalties]
+    expected = [np.sum((guess - wanted) ** 2) for guess in guesses]
+    np.testing.assert_allclose(ridge.errors(penalties, t, wanted), expected)
+
+    extended = Extended(ridge, 1.0, ridge.further(slice(WIDTH, None)))
+    left = wanted - guesses[2]
+    rest = features - extended.mean - (t - ridge.mean[:WIDTH]) @ extended.explained
+    expected = [np.sum((left - rest @ extended.solve(penalty)) ** 2) for penalty in penalties]
+    np.testing.assert_allclose(extended.errors(penalties, extended.turn(t, features), left), expected)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from ..foundation.arrays import Array, Floats
-from .linear_maps import Extended, Products, Ridge
+from .linear_maps import Extended, Further, Products, Ridge
 from .local_maps import KINDS, Anchors, Kind, LocalSums, Membership
 
 HEADS = ("ridge", "codes", "kernel", "ridge_maps", "mean_maps")
@@ -163,9 +163,13 @@ class Trial:
         self.held = held
         self.y = (y - mean) @ axes
         self.y_held = (y_held - mean) @ axes
-        self._rest = y_held - mean - self.y_held @ axes.T, (y - mean) - self.y @ axes.T
         self._anchors = anchors
-        self._ridge = Ridge(Products.over(train.t, self.y), train.t.shape[1])
+        self._rest_held: Floats | None = None
+        targets = self.y
+        if axes.shape[1] < y.shape[1]:
+            self._rest_held = y_held - mean - self.y_held @ axes.T
+            targets = np.hstack([self.y, y - mean - self.y @ axes.T])
+        self._ridge = Ridge(Products.over(train.t, targets), train.t.shape[1])
         self._extended: dict[tuple[str, float | None], tuple[Extended, Floats]] = {}
         self._memberships: dict[Kind, tuple[Membership, Membership]] = {}
         self._sums: dict[Kind, LocalSums] = {}
@@ -173,19 +177,22 @@ class Trial:
 
     def error(self, predicted: Floats) -> float:
         """Return the squared error of the samples held out."""
-        difference = predicted - self.y_held
-        return float(np.einsum("ij,ij->", difference, difference))
+        return _square(predicted - self.y_held)
 
     def rest_errors(self, penalty: float) -> tuple[float, float]:
         """Return the squared errors of ridge regression, and of the mean, in all but the leading components."""
-        held, train = self._rest
-        ridge = Ridge(Products.over(self.train.t, train), self.train.t.shape[1])
-        left = held - (self.held.t - ridge.mean) @ ridge.solve(penalty)
-        return float(np.einsum("ij,ij->", left, left)), float(np.einsum("ij,ij->", held, held))
+        if self._rest_held is None:
+            return 0.0, 0.0
+        explained = (self.held.t - self._ridge.mean) @ self._ridge.solve(penalty)[:, self.y.shape[1] :]
+        return _square(self._rest_held - explained), _square(self._rest_held)
 
     def mean(self) -> Floats:
         """Predict the mean."""
-        return np.asarray(np.broadcast_to(self._ridge.y_mean, self.y_held.shape))
+        return np.zeros_like(self.y_held)
+
+    def ridge_errors(self) -> Floats:
+        """Return the squared errors of the regression on the coordinates, for each of PENALTIES."""
+        return self._ridge.errors(PENALTIES, self.held.t, self.y_held)
 
     def ridge(self, penalty: float) -> Floats:
         """Predict by the regression on the coordinates."""
@@ -194,21 +201,27 @@ class Trial:
         return self._by_ridge[penalty]
 
     def _predict_linear(self, t: Floats, penalty: float) -> Floats:
-        return np.asarray((t - self._ridge.mean) @ self._ridge.solve(penalty) + self._ridge.y_mean)
+        return np.asarray((t - self._ridge.mean) @ self._ridge.solve(penalty)[:, : self.y.shape[1]])
+
+    def further_errors(self, name: str, setting: float | None, penalty: float) -> Floats:
+        """Return the squared errors of the regression on coordinates and more, for each of FURTHER_PENALTIES."""
+        extended, turned = self._extend(name, setting, penalty)
+        return extended.errors(FURTHER_PENALTIES, turned, self.y_held - self.ridge(penalty))
 
     def further(self, name: str, setting: float | None, penalty: float, further_penalty: float) -> Floats:
         """Predict by the regression on the coordinates and on codes or kernels; `setting` says which."""
+        extended, turned = self._extend(name, setting, penalty)
+        shrunk = extended.shrink(further_penalty)[:, None] * extended.turned
+        return np.asarray(self.ridge(penalty) + turned @ shrunk)
+
+    def _extend(self, name: str, setting: float | None, penalty: float) -> tuple[Extended, Floats]:
         key = (name, setting)
         if key not in self._extended:
             features, held = self._features(name, setting)
-            width = self.train.t.shape[1]
-            ridge = Ridge(Products.over(np.hstack([self.train.t, features]), self.y), width)
-            extended = Extended(ridge, penalty, slice(width, None))
-            rest = held - extended.mean - (self.held.t - self._ridge.mean) @ extended.explained
-            self._extended[key] = extended, rest @ extended.vectors
-        extended, turned = self._extended[key]
-        shrunk = extended.shrink(further_penalty)[:, None] * extended.turned
-        return np.asarray(self.ridge(penalty) + turned @ shrunk)
+            further = Further.over(features, self.train.t - self._ridge.mean, self.y)
+            extended = Extended(self._ridge, penalty, further)
+            self._extended[key] = extended, extended.turn(self.held.t, held)
+        return self._extended[key]
 
     def _features(self, name: str, setting: float | None) -> tuple[Floats, Floats]:
         if name == "codes":
@@ -223,8 +236,7 @@ class Trial:
             own = self._anchors[kind]
             both = [own.weigh(features.correlations[kind]) for features in (self.train, self.held)]
             self._memberships[kind] = both[0], both[1]
-            bases = [self._predict_linear(self.train.t, penalty), self._ridge.y_mean]
-            left = np.hstack([self.y - base for base in bases])
+            left = np.hstack([self.y - self._predict_linear(self.train.t, penalty), self.y])
             self._sums[kind] = LocalSums.over(self.train.local(kind), left, both[0])
         rank = n_local(kind, choice.rank)
         solved = self._sums[kind].solve(rank, choice.shrinkage)
@@ -318,15 +330,16 @@ class _Search:
         self._trials = trials
         self._most = trials[0].train.t.shape[1]
         self._known: dict[tuple[Kind, MapChoice], dict[str, float]] = {}
-        self.penalty = _best(PENALTIES, lambda penalty: _total(trials, lambda trial: trial.ridge(penalty)))
+        self.penalty = PENALTIES[int(np.argmin(np.sum([trial.ridge_errors() for trial in trials], axis=0)))]
 
-    def further(self, name: str, settings: Iterable[float | None]) -> tuple[float | None, float]:
+    def further(self, name: str, settings: Sequence[float | None]) -> tuple[float | None, float]:
         """Return the setting of codes or kernels, and their penalty."""
-
-        def error(pair: tuple[float | None, float]) -> float:
-            return _total(self._trials, lambda trial: trial.further(name, pair[0], self.penalty, pair[1]))
-
-        return _best(list(itertools.product(settings, FURTHER_PENALTIES)), error)
+        errors = [
+            np.sum([trial.further_errors(name, setting, self.penalty) for trial in self._trials], axis=0)
+            for setting in settings
+        ]
+        place, penalty = np.unravel_index(np.argmin(errors), (len(settings), len(FURTHER_PENALTIES)))
+        return settings[place], FURTHER_PENALTIES[penalty]
 
     def maps(self) -> tuple[Kind, dict[str, MapChoice]]:
         """Return the kind of anchors, and the settings of local maps for what each base leaves."""
@@ -354,6 +367,10 @@ class _Search:
         return self._known[kind, choice]
 
 
+def _square(differences: Floats) -> float:
+    return float(np.einsum("ij,ij->", differences, differences))
+
+
 def _total(trials: Sequence[Trial], predict: Callable[[Trial], Floats]) -> float:
     return sum(trial.error(predict(trial)) for trial in trials)
 
@@ -372,14 +389,16 @@ def best_shares(products: Floats) -> Floats:
     n = len(products)
     jitter = 1e-10 * float(np.trace(products)) or 1.0
     best, chosen = np.inf, np.asarray(np.eye(n)[0])
-    sets = [list(heads) for size in range(1, n + 1) for heads in itertools.combinations(range(n), size)]
-    for heads in sets:
-        own = products[np.ix_(heads, heads)]
-        solved = np.linalg.solve(own + jitter * np.eye(len(heads)), np.ones(len(heads)))
-        weights = solved / solved.sum()
-        error = float(weights @ own @ weights)
-        if weights.min() >= LEAST_SHARE and error < best:
-            best = error
+    for size in range(1, n + 1):
+        sets = np.array(list(itertools.combinations(range(n), size)))
+        own = products[sets[:, :, None], sets[:, None, :]]
+        solved = np.linalg.solve(own + jitter * np.eye(size), np.ones((len(sets), size, 1)))[:, :, 0]
+        weights = solved / solved.sum(axis=1, keepdims=True)
+        errors = np.einsum("ki,kij,kj->k", weights, own, weights)
+        errors[weights.min(axis=1) < LEAST_SHARE] = np.inf
+        place = int(np.argmin(errors))
+        if errors[place] < best:
+            best = float(errors[place])
             chosen = np.zeros(n)
-            chosen[heads] = weights
+            chosen[sets[place]] = weights[place]
     return chosen

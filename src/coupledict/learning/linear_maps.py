@@ -6,12 +6,15 @@ times the mean squared size of a coordinate, so that it means the same for few s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from ..foundation.arrays import Floats
+
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass
@@ -65,17 +68,54 @@ class Ridge:
         self.vectors = vectors
         self.turned = vectors.T @ fy[:width]
         self.unit = _mean_size(self.values, products.n_samples)
-        self.ff = ff
-        self.fy = fy
         self.n_samples = products.n_samples
+        self._ff = ff
+        self._fy = fy
 
-    def shrink(self, penalty: float) -> Floats:
-        """Return the inverse of the eigenvalues with a penalty added."""
+    def shrink(self, penalty: float | Floats) -> Floats:
+        """Return the inverse of the eigenvalues with a penalty added; for a column of penalties, one row for each."""
         return _inverse(self.values, penalty * self.unit)
 
     def solve(self, penalty: float) -> Floats:
         """Return the map from differences from the mean to those of the targets."""
         return np.asarray(self.vectors @ (self.shrink(penalty)[:, None] * self.turned))
+
+    def further(self, columns: slice) -> Further:
+        """Return features of the sums behind the coordinates."""
+        width = self.width
+        return Further(self.mean[columns], self._ff[:width, columns], self._ff[columns, columns], self._fy[columns])
+
+    def errors(self, penalties: Sequence[float], t: Floats, y: Floats) -> Floats:
+        """Return the squared errors of other samples, for each penalty; y may be the first few of the targets."""
+        left = y - self.y_mean[: y.shape[1]]
+        turned = (t - self.mean[: self.width]) @ self.vectors
+        return path_errors(left, turned, self.turned[:, : y.shape[1]], self.shrink(np.array(penalties)[:, None]))
+
+
+@dataclass(frozen=True)
+class Further:
+    """Further features of samples beside their coordinates: their means, and sums of products of what is centred.
+
+    Attributes
+    ----------
+    mean : array of shape (n_further,)
+    cross : array of shape (n_coordinates, n_further)
+        With the coordinates.
+    square : array of shape (n_further, n_further)
+    targets : array of shape (n_further, n_targets)
+    """
+
+    mean: Floats
+    cross: Floats
+    square: Floats
+    targets: Floats
+
+    @classmethod
+    def over(cls, features: Floats, t: Floats, y: Floats) -> Self:
+        """Return those of samples whose coordinates and targets are centred."""
+        mean = features.mean(axis=0)
+        centred = features - mean
+        return cls(mean, t.T @ centred, centred.T @ centred, centred.T @ y)
 
 
 class Extended:
@@ -88,32 +128,49 @@ class Extended:
     ridge : Ridge
     penalty : float
         Of the coordinates.
-    columns : slice
-        The further features among those of the sums.
+    further : Further
+        Its targets are the first of those of `ridge`, or all.
     """
 
-    def __init__(self, ridge: Ridge, penalty: float, columns: slice) -> None:
+    def __init__(self, ridge: Ridge, penalty: float, further: Further) -> None:
         self._ridge = ridge
-        width = ridge.width
-        cross = ridge.vectors.T @ ridge.ff[:width, columns]
+        cross = ridge.vectors.T @ further.cross
         shrunk = ridge.shrink(penalty)[:, None] * cross
-        rest = ridge.ff[columns, columns] - cross.T @ shrunk
+        rest = further.square - cross.T @ shrunk
         values, vectors = np.linalg.eigh((rest + rest.T) / 2)
         self.values = np.maximum(values, 0)
         self.vectors = vectors
-        self.turned = vectors.T @ (ridge.fy[columns] - shrunk.T @ ridge.turned)
+        left = further.targets - shrunk.T @ ridge.turned[:, : further.targets.shape[1]]
+        self.turned = vectors.T @ left
         self.unit = _mean_size(self.values, ridge.n_samples)
-        self.mean = ridge.mean[columns]
+        self.mean = further.mean
         #: How the regression on the coordinates explains the further features.
         self.explained = ridge.vectors @ shrunk
 
-    def shrink(self, penalty: float) -> Floats:
-        """Return the inverse of the eigenvalues with a penalty added."""
+    def shrink(self, penalty: float | Floats) -> Floats:
+        """Return the inverse of the eigenvalues with a penalty added; for a column of penalties, one row for each."""
         return _inverse(self.values, penalty * self.unit)
 
     def solve(self, penalty: float) -> Floats:
         """Return the map from what the coordinates do not explain of the further features to the targets."""
         return np.asarray(self.vectors @ (self.shrink(penalty)[:, None] * self.turned))
+
+    def turn(self, t: Floats, features: Floats) -> Floats:
+        """Return what the coordinates of samples do not explain of their further features, turned as `turned` is."""
+        explained = (t - self._ridge.mean[: self._ridge.width]) @ self.explained
+        return np.asarray((features - self.mean - explained) @ self.vectors)
+
+    def errors(self, penalties: Sequence[float], turned: Floats, left: Floats) -> Floats:
+        """Return the squared errors for each penalty, given :meth:`turn`, and what the coordinates leave of y."""
+        return path_errors(left, turned, self.turned, self.shrink(np.array(penalties)[:, None]))
+
+
+def path_errors(left: Floats, turned: Floats, gains: Floats, shrunk: Floats) -> Floats:
+    """Return ``||left - turned @ (s[:, None] * gains)||^2`` for each row s of `shrunk`, as a quadratic form in s."""
+    linear = np.einsum("ij,ij->i", turned.T @ left, gains)
+    products = (turned.T @ turned) * (gains @ gains.T)
+    squares = np.einsum("ij,ij->i", shrunk @ products, shrunk)
+    return np.maximum(np.einsum("ij,ij->", left, left) - 2 * shrunk @ linear + squares, 0)
 
 
 def _mean_size(values: Floats, n_samples: int) -> float:
@@ -121,7 +178,7 @@ def _mean_size(values: Floats, n_samples: int) -> float:
     return float(values.mean()) / max(n_samples, 1) if values.size else 0.0
 
 
-def _inverse(values: Floats, penalty: float) -> Floats:
+def _inverse(values: Floats, penalty: float | Floats) -> Floats:
     """Return 1 / (values + penalty); 0 where all values are 0. A penalty below rounding errors is raised to them."""
-    least = max(penalty, np.finfo(np.float64).eps * float(values.max(initial=0)))
-    return np.asarray(1 / (values + least)) if least > np.finfo(np.float64).tiny else np.zeros_like(values)
+    least = np.maximum(penalty, np.finfo(np.float64).eps * float(values.max(initial=0)))
+    return np.where(least > TINY, 1 / np.maximum(values + least, TINY), 0.0)

@@ -27,6 +27,7 @@ Kind: TypeAlias = Literal["lines", "points"]
 
 KINDS: tuple[Kind, ...] = ("lines", "points")
 NEAREST = 16  # anchors that a sample belongs to
+FEW_ANCHORS = 2 * NEAREST
 STEEPNESS = 8.0  # of the weights, as functions of the correlation
 LLOYD_STEPS = 3
 JITTER = 1e-6  # of the mean eigenvalue, where coordinates are constant
@@ -107,19 +108,28 @@ class Anchors:
 
 @dataclass(frozen=True)
 class Membership:
-    """Which samples belong to each anchor, and their weights, ordered by anchor."""
+    """Which samples belong to each anchor, and their weights, ordered by anchor.
+
+    Where there are few anchors, most samples belong to many of them: then `table` has the weights of all samples at all
+    anchors, and one matrix product does what otherwise takes one for each anchor.
+    """
 
     samples: npt.NDArray[np.int64]
     weights: Array
     starts: npt.NDArray[np.int64]
+    table: Array | None
 
     @classmethod
     def of(cls, nearest: npt.NDArray[np.int64], weights: Array, n_anchors: int) -> Self:
         """Order the anchors of samples, one row each, by anchor."""
+        table = None
+        if n_anchors <= FEW_ANCHORS:
+            table = np.zeros((len(nearest), n_anchors), weights.dtype)
+            np.put_along_axis(table, nearest, weights, axis=1)
         flat = nearest.ravel()
         order = np.argsort(flat, kind="stable")
         starts = np.searchsorted(flat[order], np.arange(n_anchors + 1))
-        return cls(order // nearest.shape[1], weights.ravel()[order], starts)
+        return cls(order // nearest.shape[1], weights.ravel()[order], starts, table)
 
     def __iter__(self) -> Iterator[tuple[int, npt.NDArray[np.int64], Array]]:
         """Yield each anchor that has samples, these samples and their weights."""
@@ -128,8 +138,18 @@ class Membership:
             if stop > start:
                 yield k, self.samples[start:stop], self.weights[start:stop, None]
 
+    def spread(self, u: Array) -> Array | None:
+        """Return ``g_k u`` of all samples and anchors, side by side; None where there are too many anchors."""
+        if self.table is None:
+            return None
+        return np.asarray((self.table[:, :, None] * u[:, None, :]).reshape(len(u), -1))
+
     def apply(self, maps: Array, u: Array, out: Array) -> None:
         """Add ``sum_k g_k W_k u`` of all samples to `out`; `maps` has shape (n_anchors, u.shape[1], out.shape[1])."""
+        spread = self.spread(u)
+        if spread is not None:
+            out += spread @ maps.reshape(-1, maps.shape[2])
+            return
         for k, rows, weights in self:
             out[rows] += (u[rows] * weights) @ maps[k]
 
@@ -146,6 +166,13 @@ class LocalSums:
     def over(cls, u: Floats, y: Floats, membership: Membership) -> Self:
         """Return the sums over some samples; their products are computed in float32, which takes half the time."""
         n_anchors = len(membership.starts) - 1
+        spread = membership.spread(u)
+        if spread is not None:
+            a, b = (
+                np.asarray(spread.T @ table, np.float64).reshape(n_anchors, u.shape[1], table.shape[1])
+                for table in (u, y)
+            )
+            return cls(len(u), a, b)
         a = np.zeros((n_anchors, u.shape[1], u.shape[1]))
         b = np.zeros((n_anchors, u.shape[1], y.shape[1]))
         u_unit, y_unit = (float(np.abs(table).max(initial=0)) or 1.0 for table in (u, y))

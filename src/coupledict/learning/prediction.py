@@ -23,7 +23,7 @@ from ..data.interface import Data, Portion
 from ..data.jobs import ReadViews
 from ..data.memory import InMemory
 from ..data.moments import Moments
-from ..foundation.arrays import Array, Floats
+from ..foundation.arrays import Array, Flags, Floats
 from ..parallel.blas import one_blas_thread
 from ..parallel.cancel import CancelToken
 from ..parallel.jobs import Threads
@@ -90,24 +90,17 @@ def fit_view_predictors(
     chooser = _Chooser(sample, components, weights, rule, data.missing, moments, int(rng.integers(2**31)))
     if learn is not None and len(sample[0]) < LEARN_AGAIN * components[0].shape[0]:
         chooser.learn_again(learn)
-    pairs = [
-        (sources, target)
-        for sources in source_sets(len(components))
-        if weights[list(sources)].all()
-        for target in range(len(components))
-        if target not in sources
-    ]
-    for sources in {sources for sources, _ in pairs}:
+    sets = [sources for sources in source_sets(len(components)) if weights[list(sources)].all()]
+    for sources in sets:
         chooser.filled(sources)
     cancel = CancelToken(threads.cancel)
     with one_blas_thread():
-        plans = list(in_order(chooser.plan, pairs, min(threads.count, max(1, len(pairs))), cancel, take_part=False))
+        found = in_order(chooser.plans, sets, min(threads.count, max(1, len(sets))), cancel, take_part=False)
+        plans = [plan for own in found for plan in own]
     size = min(data.n_samples, max(MOST_TO_SUM, SAMPLES_PER_ATOM * components[0].shape[0]))
     portion = None if size == data.n_samples else data.take(data.order(rng), 0, size)[0]
     with one_blas_thread():
-        solved = [
-            _solve(plan, *chooser.solved_with(plan, data, portion), threads) for plan in plans if plan is not None
-        ]
+        solved = [_solve(plan, *chooser.solved_with(plan, data, portion), threads) for plan in plans]
     return {(predictor.sources, predictor.target): predictor for predictor in solved}
 
 
@@ -132,6 +125,39 @@ class _Plan:
     unit: float
     axes: Floats | None
     choice: Choice
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Samples of which some are held out: what heads are functions of, with anchors that do not know these.
+
+    Attributes
+    ----------
+    held : array of bool
+        Which samples are held out.
+    anchors : dict of Anchors
+    features : Features
+        Of all samples.
+    """
+
+    held: Flags
+    anchors: dict[Kind, Anchors]
+    features: Features
+
+    def trial(self, y: Floats, known: Flags) -> Trial | None:
+        """Return the trial of a target that some samples have; None if all of these, or none, are held out."""
+        train, held = known & ~self.held, known & self.held
+        if not train.any() or not held.any():
+            return None
+        return Trial(self.features.rows(train), self.features.rows(held), y[train], y[held], self.anchors)
+
+
+def _choose(splits: Sequence[_Split], y: Floats, known: Flags, candidates: Sequence[int | None]) -> Choice:
+    """Return the settings for a target that some samples have."""
+    trials = [trial for split in splits if (trial := split.trial(y, known)) is not None]
+    if np.count_nonzero(known) < LEAST_TO_CHOOSE or not trials:
+        return Choice.ridge(DEFAULT_PENALTY)
+    return choose(trials, candidates)
 
 
 class _Chooser:
@@ -191,44 +217,46 @@ class _Chooser:
         own.dtype = data.dtype
         return own, None
 
-    def plan(self, pair: tuple[tuple[int, ...], int]) -> _Plan | None:
-        """Return the plan for source views and a target view; None if no sample has the target."""
-        sources, target = pair
-        rows = np.flatnonzero(~np.isnan(self._views[target]).all(axis=1))
-        if not rows.size:
-            return None
-        filled = self.filled(sources)
-        views = [filled[v][rows] for v in sources]
-        y = filled[target][rows]
-        coordinates = Coordinates.of(views)
-        t = coordinates(views)
+    def plans(self, sources: tuple[int, ...]) -> list[_Plan]:
+        """Return the plans for source views and each other view that samples have."""
+        views = self.filled(sources)
+        chosen = [views[v] for v in sources]
+        coordinates = Coordinates.of(chosen)
+        t = coordinates(chosen)
         constant = float(np.sqrt(np.mean(np.square(local_coordinates(t, "lines", 0.0))))) or 1.0
-        rng = np.random.default_rng([self._seed, target, *sources])
+        rng = np.random.default_rng([self._seed, *sources])
         recipe, unit = self._recipe(sources, self._components)
         candidates = _numbers_of_atoms(recipe) if recipe.n_atoms <= MOST_CODED else []
-        trials = []
+        splits = []
         for held, dictionaries in zip(self._splits, self._dictionaries, strict=True):
-            out = np.isin(rows, held)
-            if not out.any() or out.all():
-                continue
-            anchors = _anchors(coordinates, dictionaries, sources, t[~out], rng)
-            codes = {number: self._encode(sources, dictionaries, number)[rows] for number in candidates}
+            out = np.isin(np.arange(len(t)), held)
+            anchors = _anchors(coordinates, dictionaries, sources, t[~out] if not out.all() else t, rng)
+            codes = {number: self._encode(sources, dictionaries, number) for number in candidates}
             features = Features(t, codes, {kind: own.correlations(t) for kind, own in anchors.items()}, constant)
-            trials.append(Trial(features.rows(~out), features.rows(out), y[~out], y[out], anchors))
-        choice = choose(trials, candidates) if len(y) >= LEAST_TO_CHOOSE and trials else Choice.ridge(DEFAULT_PENALTY)
-        axes = leading_axes(y - y.mean(axis=0), MOST_MAPPED) if y.shape[1] > MOST_MAPPED else None
+            splits.append(_Split(out, anchors, features))
         anchors = _anchors(coordinates, self._components, sources, t, rng)
-        return _Plan(
-            sources=sources,
-            target=target,
-            coordinates=coordinates,
-            constant=constant,
-            anchors=anchors,
-            recipe=_limited(recipe, choice.n_nonzero),
-            unit=unit,
-            axes=axes,
-            choice=choice,
-        )
+        plans = []
+        for target in range(len(self._views)):
+            known = ~np.isnan(self._views[target]).all(axis=1)
+            if target in sources or not known.any():
+                continue
+            y = views[target]
+            choice = _choose(splits, y, known, candidates)
+            axes = leading_axes(y[known] - y[known].mean(axis=0), MOST_MAPPED) if y.shape[1] > MOST_MAPPED else None
+            plans.append(
+                _Plan(
+                    sources=sources,
+                    target=target,
+                    coordinates=coordinates,
+                    constant=constant,
+                    anchors=anchors,
+                    recipe=_limited(recipe, choice.n_nonzero),
+                    unit=unit,
+                    axes=axes,
+                    choice=choice,
+                )
+            )
+        return plans
 
     def _recipe(self, sources: Sequence[int], dictionaries: list[Array]) -> tuple[Recipe, float]:
         """Return how to code source views, and the number that their dictionaries are divided by."""
@@ -291,7 +319,7 @@ def _solve(plan: _Plan, data: Data, portion: Portion | None, threads: Threads) -
     columns["kernel"] = slice(columns["codes"].stop, None)
     for name, penalty in (("codes", choice.codes_penalty), ("kernel", choice.kernel_penalty)):
         if shares[name] > 0:
-            extended = Extended(ridge, choice.penalty, columns[name])
+            extended = Extended(ridge, choice.penalty, ridge.further(columns[name]))
             further[name] = shares[name] * extended.solve(penalty)
             linear += shares[name] * plain - extended.explained @ further[name]
             bias -= extended.mean @ further[name]
