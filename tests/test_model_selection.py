@@ -12,10 +12,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import coupledict.model_selection as ours
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning
+from coupledict import DictionaryLearning, OnlineDictionaryLearning
 from coupledict.classification import CoupledClassifier
 from coupledict.matching import CrossModalMatcher
 from coupledict.views import EachView, Views
+from support.learners import plain
 
 GRID = {"max_iter": [1, 2]}
 WORDS = r"coupledict\.views\.Views.*coupledict\.model_selection"
@@ -30,12 +31,12 @@ def Xs(rng):
 
 def learners():
     return {
-        "coupled": CoupledDictionaryLearning(4, n_nonzero_coefs=2, max_iter=1, random_state=0),
+        "coupled": plain(4, n_nonzero_coefs=2, max_iter=1, random_state=0),
         "online": OnlineDictionaryLearning(4, n_nonzero_coefs=2, max_iter=1, random_state=0),
         "classifier": CoupledClassifier(8, n_dictionaries=1, head="codes", max_iter=1, random_state=0),
         "matcher": CrossModalMatcher(8, n_dictionaries=1, max_iter=1, random_state=0),
-        "pipeline": make_pipeline(EachView(StandardScaler()), CoupledDictionaryLearning(4, max_iter=1)),
-        "passed": make_pipeline("passthrough", CoupledDictionaryLearning(4, max_iter=1)),
+        "pipeline": make_pipeline(EachView(StandardScaler()), plain(4, max_iter=1)),
+        "passed": make_pipeline("passthrough", plain(4, max_iter=1)),
     }
 
 
@@ -214,7 +215,7 @@ def test_parts_are_of_the_kind_that_was_given(Xs, rng):
 def test_missing_entries_and_views(Xs):
     holes = [view.copy() for view in Xs]
     holes[1][::3] = np.nan
-    learner = CoupledDictionaryLearning(4, n_nonzero_coefs=2, max_iter=1, missing="nan", random_state=0)
+    learner = plain(4, n_nonzero_coefs=2, max_iter=1, missing="nan", random_state=0)
     assert np.isfinite(ours.cross_val_score(learner, holes, cv=2)).all()
     search = ours.GridSearchCV(learner, GRID, cv=2).fit(holes)
     assert np.isfinite(search.score([holes[0], None, *holes[2:]]))
