@@ -142,7 +142,7 @@ class Membership:
         """Return ``g_k u`` of all samples and anchors, side by side; None where there are too many anchors."""
         if self.table is None:
             return None
-        return np.asarray((self.table[:, :, None] * u[:, None, :]).reshape(len(u), -1))
+        return np.asarray((self.table.astype(u.dtype)[:, :, None] * u[:, None, :]).reshape(len(u), -1))
 
     def apply(self, maps: Array, u: Array, out: Array) -> None:
         """Add ``sum_k g_k W_k u`` of all samples to `out`; `maps` has shape (n_anchors, u.shape[1], out.shape[1])."""
@@ -151,7 +151,7 @@ class Membership:
             out += spread @ maps.reshape(-1, maps.shape[2])
             return
         for k, rows, weights in self:
-            out[rows] += (u[rows] * weights) @ maps[k]
+            out[rows] += (u[rows] * weights.astype(u.dtype)) @ maps[k]
 
 
 @dataclass
@@ -193,11 +193,19 @@ class LocalSums:
         return self
 
     def solve(self, rank: int, lam: float, columns: slice = slice(None)) -> Floats:
-        """Return the maps from the first `rank` coordinates to these columns of y."""
+        """Return the maps from the first `rank` coordinates to these columns of y.
+
+        The systems are solved in float32, for coordinates of equal size, whose systems are well conditioned.
+        """
         a = self.a[:, :rank, :rank]
         mean = a.sum(axis=0) / max(self.n_samples, 1)
         mean += max(JITTER * np.trace(mean) / rank, np.finfo(np.float64).tiny) * np.eye(rank)
-        return np.asarray(np.linalg.solve(a + lam * mean, self.b[:, :rank, columns]))
+        sizes = np.sqrt(np.diag(mean))
+        systems = (a + lam * mean) / np.outer(sizes, sizes)
+        targets = self.b[:, :rank, columns] / sizes[:, None]
+        unit = float(np.abs(targets).max(initial=0)) or 1.0
+        solved = np.linalg.solve(systems.astype(np.float32), (targets / unit).astype(np.float32))
+        return np.asarray(solved * (unit / sizes)[:, None])
 
 
 def _unit(rows: Floats) -> Floats:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from .local_maps import Anchors, Kind
 from .predictors import source_sets
 from .scaling import ordinary_size
 from .view_predictor import (
+    MAPS_DTYPE,
     MOST_MAPPED,
     Coordinates,
     Maps,
@@ -382,13 +383,18 @@ def _finish(
         points=plan.anchors["points"].astype(dtype) if "kernel" in further else None,
         width=choice.width,
         kernel=cast(further["kernel"] / scale) if "kernel" in further else None,
-        maps=None
-        if maps is None
-        else Maps(
-            plan.anchors[choice.kind].astype(dtype),
-            cast(maps / scale),
-            None if plan.axes is None else cast(plan.axes.T),
-        ),
+        maps=None if maps is None else _finish_maps(plan, maps, scale, dtype),
         shares=choice.shares,
         scores=choice.scores.scaled(1 / scale),
+    )
+
+
+def _finish_maps(plan: _Plan, maps: Floats, scale: float, dtype: np.dtype[Any]) -> Maps:
+    """Return local maps for samples as they were given."""
+    unit = float(np.abs(maps).max(initial=0)) or 1.0
+    return Maps(
+        plan.anchors[plan.choice.kind].astype(dtype),
+        np.ascontiguousarray(maps / unit, MAPS_DTYPE),
+        unit / scale,
+        None if plan.axes is None else np.ascontiguousarray(plan.axes.T, dtype),
     )

@@ -38,6 +38,7 @@ ROWS_AT_ONCE = 4096
 LEAST_CHUNK = 8192
 MOST_SIZE = 1e6  # of settings in a file: coordinates have a mean squared norm of 1 for each view
 MOST_SQUARE = 1.01  # of the norm of an anchor in a file, up to rounding errors
+MAPS_DTYPE = np.dtype(np.float32)
 N_CHUNKS = 4  # at most, so that few sums are in memory at a time
 
 Total = TypeVar("Total", bound=Any)
@@ -91,12 +92,16 @@ class Maps:
     ----------
     anchors : Anchors
     maps : array of shape (n_anchors, n_local, n_components)
+        Of type float32, which is as precise as regressions on a part of the samples are; of entries up to 1.
+    unit : float
+        What they predict is multiplied by it.
     axes : array of shape (n_components, n_features), or None
         From what the maps predict to the features of the target; None if these are the same.
     """
 
     anchors: Anchors
     maps: Array
+    unit: float
     axes: Array | None
 
 
@@ -184,6 +189,7 @@ class ViewPredictor:
             anchors["points"] = self.points
         if self.maps is not None:
             tensors["maps"] = self.maps.maps
+            facts["map_unit"] = self.maps.unit
             anchors["map_anchors"] = self.maps.anchors
             if self.maps.axes is not None:
                 tensors["map_axes"] = self.maps.axes
@@ -209,7 +215,8 @@ class ViewPredictor:
             raise ValueError("its predictors are for no views")
         maps = None
         if "maps" in tensors:
-            maps = Maps(anchors("map_anchors"), tensors["maps"], tensors.get("map_axes"))
+            unit = _number(facts["map_unit"])
+            maps = Maps(anchors("map_anchors"), tensors["maps"], unit, tensors.get("map_axes"))
         factors = [_number(factor) for factor in facts["factors"]]
         scores = facts["scores"]
         return cls(
@@ -263,7 +270,8 @@ class ViewPredictor:
                 shapes.append((self.maps.axes, (n_mapped, n_features)))
         if len(self.coordinates.factors) != len(self.sources):
             raise ValueError("its predictors have factors for other views")
-        if any(array.shape != shape or array.dtype != dtype for array, shape in shapes):
+        types = {id(self.maps.maps): MAPS_DTYPE} if self.maps is not None else {}
+        if any(array.shape != shape or array.dtype != types.get(id(array), dtype) for array, shape in shapes):
             raise ValueError("its predictors do not fit its dictionaries")
         self._check_numbers()
 
@@ -314,12 +322,10 @@ class ViewPredictor:
             membership = anchors.weigh(correlations[anchors.kind])
             rank = self.maps.maps.shape[1]
             u = local_coordinates(t, anchors.kind, self.constant)[:, :rank]
-            if self.maps.axes is None:
-                membership.apply(self.maps.maps, u, out)
-            else:
-                mapped = np.zeros((len(t), self.maps.maps.shape[2]), out.dtype)
-                membership.apply(self.maps.maps, u, mapped)
-                out += mapped @ self.maps.axes
+            mapped = np.zeros((len(t), self.maps.maps.shape[2]), MAPS_DTYPE)
+            membership.apply(self.maps.maps, u.astype(MAPS_DTYPE), mapped)
+            mapped = mapped if self.maps.axes is None else mapped @ self.maps.axes
+            out += mapped * out.dtype.type(self.maps.unit)
         return out
 
 
