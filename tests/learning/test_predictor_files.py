@@ -42,7 +42,7 @@ def test_arrays_of_other_shapes_and_types(model, tmp_path):
     for name, array in tensors.items():
         if name.startswith(("predictor.", "standard.")):
             others = [array[:-1], array[:0], array[..., :-1], array[None], array.ravel()[0]]
-                others.append(array.astype(np.float64 if array.dtype == np.float32 else np.float32))
+            others.append(array.astype(np.float64 if array.dtype == np.float32 else np.float32))
             others += [np.concatenate([array, array[:1]]), array.astype(np.int64)]
             for other in others:
                 refused(
