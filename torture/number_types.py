@@ -106,7 +106,7 @@ def compare_fits(rng: Any, n: int, levels: list[str]) -> dict[str, float]:
             for n_jobs in (1, 1, 2, 3):
                 with level(name):
                     learner = CoupledDictionaryLearning(
-                        128, n_nonzero_coefs=5, max_iter=10, random_state=0, n_jobs=n_jobs
+                        128, n_nonzero_coefs=5, max_iter=10, predictor="dictionary", random_state=0, n_jobs=n_jobs
                     )
                     learners.append(learner.fit(typed))
             for other in learners[1:]:

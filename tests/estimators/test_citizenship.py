@@ -153,31 +153,33 @@ def explains_second(learner, Xs, y=None):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_grid_search_over_views(views, n_jobs):
     grid = {"n_nonzero_coefs": [1, 3], "n_components": [6, 12]}
-    search = GridSearchCV(make(), grid, cv=KFold(3), n_jobs=n_jobs).fit(Views(views))
+    search = GridSearchCV(make(predictor="ridge"), grid, cv=KFold(3), n_jobs=n_jobs).fit(Views(views))
     best = search.best_params_
     folds = [
-        make(**best).fit([view[train] for view in views]).score([view[test] for view in views])
+        make(predictor="ridge", **best).fit([view[train] for view in views]).score([view[test] for view in views])
         for train, test in KFold(3).split(views[0])
     ]
     assert search.best_score_ == pytest.approx(np.mean(folds), rel=1e-12)
     assert best["n_nonzero_coefs"] == 3
     assert search.transform(Views(views)).shape == (120, best["n_components"])
-    assert search.score(views) == make(**best).fit(views).score(views)
+    assert search.score(views) == make(predictor="ridge", **best).fit(views).score(views)
 
 
 def test_searches_with_a_scorer_of_ones_own(views):
-    search = GridSearchCV(make(), {"n_nonzero_coefs": [1, 4]}, scoring=explains_second, cv=3).fit(Views(views))
-    assert search.best_params_ == {"n_nonzero_coefs": 4}
-    halving = HalvingGridSearchCV(make(), {"n_nonzero_coefs": [1, 2, 4]}, min_resources=40, cv=2, random_state=0).fit(
+    search = GridSearchCV(make(predictor="ridge"), {"n_nonzero_coefs": [1, 4]}, scoring=explains_second, cv=3).fit(
         Views(views)
     )
+    assert search.best_params_ == {"n_nonzero_coefs": 4}
+    halving = HalvingGridSearchCV(
+        make(predictor="ridge"), {"n_nonzero_coefs": [1, 2, 4]}, min_resources=40, cv=2, random_state=0
+    ).fit(Views(views))
     assert halving.n_resources_ == [40, 120]
     assert halving.best_params_ == {"n_nonzero_coefs": 4}
 
 
 def test_cross_validation_and_splits(views):
     y = np.arange(120) % 2
-    found = cross_validate(make(), Views(views), cv=4)["test_score"]
+    found = cross_validate(make(predictor="ridge"), Views(views), cv=4)["test_score"]
     assert found.shape == (4,)
     assert found.min() > 0.5
     train, test, y_train, _ = train_test_split(Views([views[0], None, views[1]]), y, stratify=y, random_state=0)
@@ -420,7 +422,9 @@ def test_metadata_is_routed_as_before(views):
         learner = make().set_predict_request(view=True)
         pipeline = make_pipeline(EachView(StandardScaler()), learner).fit(Views(views))
         assert pipeline.predict(Views(views), view=1).shape == (120, 9)
-        assert GridSearchCV(make(), {"n_nonzero_coefs": [1, 2]}, cv=2).fit(Views(views)).best_score_ > 0.5
+        assert (
+            GridSearchCV(make(predictor="ridge"), {"n_nonzero_coefs": [1, 2]}, cv=2).fit(Views(views)).best_score_ > 0.5
+        )
         refused = make_pipeline(EachView(StandardScaler()), make()).fit(Views(views))
         with pytest.raises(sklearn.exceptions.UnsetMetadataPassedError, match="view"):
             refused.predict(Views(views), view=1)
