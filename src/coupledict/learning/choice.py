@@ -31,7 +31,7 @@ from .linear_maps import Extended, Further, Products, Ridge
 from .local_maps import KINDS, Anchors, Kind, LocalSums, Membership
 
 HEADS = ("ridge", "codes", "kernel", "ridge_maps", "mean_maps")
-PENALTIES = [10 ** (k / 2) for k in range(-8, 13)]  # of the coordinates, in samples
+PENALTIES = [10 ** (k / 2) for k in range(-18, 13)]  # of the coordinates, in samples
 FURTHER_PENALTIES = [10.0**k for k in range(-2, 7)]  # of codes and kernels
 WIDTHS = (1.0, 3.0, 8.0, 20.0)  # how steeply a kernel falls with the correlation
 RANKS = (0, 8, 24, 64)  # coordinates that local maps see
