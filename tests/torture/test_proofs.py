@@ -53,7 +53,7 @@ def test_wrong_imputation_is_noticed(rng, monkeypatch, fault):
     X = rng.standard_normal((12, 5))
     X[::3, 1] = np.nan
     settings = {"missing": "nan", "coupling": "code", "n_nonzero_coefs": 2, "max_iter": 2, "pursuit": "omp",
-                "positive_code": False, "positive_dict": False, "update": "statistics"}  # fmt: skip
+                "positive_code": False, "positive_dict": False, "update": "statistics", "scale": None}  # fmt: skip
     task = fuzz_learning.Task([X], 6, settings, ())
     fuzz_learning.check(task, Counter())
     impute = fuzz_learning.CoupledDictionaryLearning.impute
