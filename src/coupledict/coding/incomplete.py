@@ -16,42 +16,32 @@ import numpy.typing as npt
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..kernels import _native
-from .coder import Coder, Filler, Scratch
+from .coder import Filler, Scratch
 from .kernel import KernelCoder, gram_pays
 from .recipe import Recipe
-from .results import ChunkCodes, Coded
+from .results import ChunkCodes
 
 MAX_VIEWS = 16  # with more views, there are too many sets of them to give each a coder
 
 
-class IncompleteCoder(Coder):
+class IncompleteCoder(KernelCoder):
     """OMP, OLS and the lasso over the known entries of each sample.
 
     How a sample is coded depends on the sample and the recipe alone, not on the other samples of its chunk.
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        masked = KernelCoder(recipe, 1, masked=True)
-        self._masked = masked
-        self.n_atoms = masked.n_atoms
-        self.dtype = masked.dtype
-        self.groups = masked.groups
-        self.tol = masked.tol
-        self.positive = masked.positive
-        self.n_nonzero = masked.n_nonzero
-        self.typical_nonzero = masked.typical_nonzero
-        self.multiply_adds = masked.multiply_adds
-        self.whole_blocks = masked.whole_blocks
+        super().__init__(recipe, 1, masked=True)
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
         # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
         n_nonzero = None if recipe.rule.pursuit == "lasso" else self.n_nonzero
         self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=n_nonzero))
-        self._coders: dict[tuple[int, ...], Coder] = {}
+        self._coders: dict[tuple[int, ...], KernelCoder] = {}
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples."""
         codes = self._encode_parts(views, scratch)
-        for view, scale in zip(views, self._masked.scales, strict=True):
+        for view, scale in zip(views, self.scales, strict=True):
             if scale == 0:  # the kernel multiplies by it, and infinity times 0 would pass for a missing entry
                 scratch.status[np.isinf(view).any(axis=1)] = _native.NOT_FINITE
         return codes
@@ -60,24 +50,16 @@ class IncompleteCoder(Coder):
         n = views[0].shape[0]
         codes = ChunkCodes(np.zeros(n, np.int32), np.empty(0, np.int32), [np.empty(0, self.dtype)])
         for present, rows in self._parts(views):
-            coder = self._masked if present is None else self._coder_of(present)
+            encode = super().encode_rows if present is None else self._coder_of(present).encode_rows
             chosen = list(range(len(views))) if present is None else present
             if rows.size == n:
-                return coder.encode_rows([views[v] for v in chosen], scratch)
+                return encode([views[v] for v in chosen], scratch)
             own = scratch.for_rows(rows.size)
-            part = coder.encode_rows([views[v][rows] for v in chosen], own)
+            part = encode([views[v][rows] for v in chosen], own)
             scratch.energy[rows] = own.energy
             scratch.status[rows] = own.status
             codes = codes.filled(rows, part)
         return codes
-
-    def penalty_of(self, codes: ChunkCodes) -> float:
-        """Return twice alpha times the sum of the absolute coefficients."""
-        return self._masked.penalty_of(codes)
-
-    def count_unreached(self, coded: Coded) -> int:
-        """Return how many samples ended above tol although they were allowed more atoms."""
-        return self._masked.count_unreached(coded)
 
     def _parts(self, views: list[Array]) -> Iterator[tuple[tuple[int, ...] | None, npt.NDArray[np.int64]]]:
         """Yield sets of views with the samples that have just these, complete; None with all other samples."""
@@ -118,7 +100,7 @@ class IncompleteCoder(Coder):
             self._recipe, dictionaries=chosen, weights=self._recipe.weights[list(present)], n_samples=n_samples
         )
 
-    def _coder_of(self, present: tuple[int, ...]) -> Coder:
+    def _coder_of(self, present: tuple[int, ...]) -> KernelCoder:
         """Return the coder of a set of views, made when the first sample needs it.
 
         There is no lock, which a forked process could inherit locked: two threads may both make one.
