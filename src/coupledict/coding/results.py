@@ -96,8 +96,26 @@ class Coded:
         return codes
 
 
-@dataclass(frozen=True)
-class Sums:
+class Additive:
+    """A dataclass that adds up: ``+=`` adds every field of another one to its own, arrays and lists in place."""
+
+    def __iadd__(self, other: Any) -> Self:
+        for name, value in vars(self).items():
+            setattr(self, name, _add(value, getattr(other, name)))
+        return self
+
+
+def _add(total: Any, value: Any) -> Any:
+    """Return the sum of two fields; lists are added entry by entry, and None stands for no sum."""
+    if isinstance(total, list):
+        return [_add(*pair) for pair in zip(total, value, strict=True)]
+    if total is not None:
+        total += value
+    return total
+
+
+@dataclass
+class Sums(Additive):
     """A = C^T C and B = C^T X of one group of views; X and B have the views side by side.
 
     Missing entries of X are filled in with what the codes say. Then `known` has, for each atom and feature, the sum of
@@ -128,7 +146,7 @@ class WorstSamples:
         rows = np.argsort(-energy, kind="stable")[:limit]
         return cls(limit, energy[rows], [view[rows] for view in views])
 
-    def merge(self, other: WorstSamples) -> WorstSamples:
+    def __add__(self, other: WorstSamples) -> WorstSamples:
         """Return the worst samples of both; of equal residuals, those of `self` come first."""
         if not self.limit:
             return self
@@ -139,7 +157,7 @@ class WorstSamples:
 
 
 @dataclass
-class PassSums:
+class PassSums(Additive):
     """The result of a pass that does not keep the codes: of a chunk, a block or all samples; ``+=`` adds others.
 
     Attributes
@@ -206,24 +224,6 @@ class PassSums:
         arrays = [array for sums in self.sums for array in (sums.a, sums.b, sums.known) if array is not None]
         for array in (*arrays, self.uses, self.view_energy, self.known_energy, self.view_samples):
             array.fill(0)
-
-    def __iadd__(self, other: PassSums) -> Self:
-        """Add the sums of other samples."""
-        for mine, theirs in zip(self.sums, other.sums, strict=True):
-            mine.a.__iadd__(theirs.a)
-            mine.b.__iadd__(theirs.b)
-            if mine.known is not None and theirs.known is not None:
-                mine.known.__iadd__(theirs.known)
-        self.n_samples += other.n_samples
-        self.uses += other.uses
-        self.energy += other.energy
-        self.n_nonzeros += other.n_nonzeros
-        self.penalty += other.penalty
-        self.view_energy += other.view_energy
-        self.known_energy += other.known_energy
-        self.view_samples += other.view_samples
-        self.worst = self.worst.merge(other.worst)
-        return self
 
     def estimate_complete(self, g: int, atoms: Floats) -> Sums:
         """Return the sums of group g as they would be if nothing were missing, estimated from the known entries.

@@ -20,7 +20,7 @@ from ..coding.coder import Coder, Scratch, Shortfall
 from ..coding.coders import make_coder
 from ..coding.passes import encode, sum_codes
 from ..coding.recipe import Recipe
-from ..coding.results import Coded, PassSums, WorstSamples
+from ..coding.results import Additive, Coded, PassSums, WorstSamples
 from ..coding.samples import Samples
 from ..files.codes import write_part
 from ..foundation.arrays import Array, Floats, largest_number
@@ -466,18 +466,12 @@ class FillViews(RowJob):
 
 
 @dataclass
-class Residuals:
+class Residuals(Additive):
     """The weighted squared residual of samples, and the squared norm of each coded view; ``+=`` adds others."""
 
     residual: float
     energies: Floats
     shortfall: Shortfall
-
-    def __iadd__(self, other: Residuals) -> Self:
-        self.residual += other.residual
-        self.energies += other.energies
-        self.shortfall += other.shortfall
-        return self
 
 
 @dataclass(frozen=True)
