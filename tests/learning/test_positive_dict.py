@@ -161,10 +161,10 @@ def test_atoms_that_move_on_stay_positive(rng):
 
 
 def test_the_loop_tells_the_update_of_positive_codes(Xs, monkeypatch):
-    told, apply = [], updates.Sequential.apply
+    passed, apply = [], updates.Sequential.apply
 
     def listen(self, *arguments, **options):
-        told.append(options["positive_code"])
+        passed.append(options["positive_code"])
         return apply(self, *arguments, **options)
 
     monkeypatch.setattr(updates.Sequential, "apply", listen)
@@ -172,7 +172,7 @@ def test_the_loop_tells_the_update_of_positive_codes(Xs, monkeypatch):
         rule = CodingRule(2, positive=positive)
         settings = LearningSettings.checked(n_components=12, rule=rule, update="sequential", random_state=0)
         engine.fit(InMemory(Xs), settings, Threads(1))
-    assert told == [False, True]
+    assert passed == [False, True]
 
 
 def test_the_kernels_refuse_signs_that_do_not_fit_the_views():
