@@ -1,4 +1,4 @@
-"""``sparse_encode``: checks samples and dictionaries as users give them, and codes the samples in one pass."""
+"""``sparse_encode``: checks samples and dictionaries as given by users, and codes the samples in one pass."""
 
 from __future__ import annotations
 
@@ -65,11 +65,12 @@ def match_views(
 ) -> tuple[list[int], list[Array], bool]:
     """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
 
-    Several views are a list, as `list_views` returns it; `names` are those of the views, for errors.
+    Several views are given as a list, as `list_views` returns it; `names` are the names of the views in error
+    messages.
 
-    The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
-    mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`. Sparse
-    arrays are kept, in CSR format.
+    The last result is whether entries may be missing, because `missing` or the views themselves say so. Arrays in
+    mapped files are copied to memory unless `keep_mapped` is set; :func:`coupledict.foundation.arrays.read_rows` then
+    reads them. Sparse arrays stay sparse, in CSR format.
     """
     views = check_views(X, name, single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
     if len(views) != len(dictionaries):
@@ -258,7 +259,7 @@ def lasso_gaps(
     X, dictionary, alpha, positive_code, missing, view_weights
         As in :func:`coupledict.sparse_encode`.
     codes : array or scipy.sparse array of shape (n_samples, n_components)
-        Codes of `X`, from anywhere.
+        Codes of `X`, however they were computed.
 
     Returns
     -------
@@ -289,7 +290,7 @@ def lasso_gaps(
 
 @dataclass(frozen=True)
 class _Given:
-    """The views that are given and have a weight: samples, dictionaries and weights."""
+    """The given views whose weight is positive: samples, dictionaries and weights."""
 
     samples: Samples
     dictionaries: list[Array]
@@ -297,7 +298,7 @@ class _Given:
 
 
 def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Missing) -> _Given:
-    """Check samples and dictionaries as users give them."""
+    """Check samples and dictionaries as given by users."""
     check_value(missing, "missing", MISSING)
     dictionaries, single = check_dictionaries(dictionary)
     named = view_names(dictionary)

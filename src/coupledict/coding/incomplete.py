@@ -1,8 +1,8 @@
 """Coding of samples with missing entries: each as if it had its known entries alone.
 
-NaN stands for a missing entry, a row of NaN in a view for an absent view. Samples that have the same views, each
-complete, share a coder with a Gram matrix. A sample that misses single entries would have a Gram matrix of its own, so
-these samples go to the kernel for masked signals, which needs none.
+NaN stands for a missing entry, and a row of NaN in a view for an absent view. Samples that have the same views, all of
+them complete, share a coder with a Gram matrix. A sample that lacks single entries would need a Gram matrix of its own,
+so such samples are coded by the kernel for masked signals, which needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class IncompleteCoder(KernelCoder):
     def __init__(self, recipe: Recipe) -> None:
         super().__init__(recipe, 1, masked=True)
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
-        # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
+        # If n_nonzero is left out, it is a tenth of all features, even for samples with fewer known entries.
         n_nonzero = None if recipe.rule.pursuit == "lasso" else self.n_nonzero
         self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=n_nonzero))
         self._coders: dict[tuple[int, ...], KernelCoder] = {}
@@ -42,7 +42,7 @@ class IncompleteCoder(KernelCoder):
         """Code a chunk of samples."""
         codes = self._encode_parts(views, scratch)
         for view, scale in zip(views, self.scales, strict=True):
-            if scale == 0:  # the kernel multiplies by it, and infinity times 0 would pass for a missing entry
+            if scale == 0:  # the kernel multiplies by it, and infinity times 0 would be taken for a missing entry
                 scratch.status[np.isinf(view).any(axis=1)] = _native.NOT_FINITE
         return codes
 
@@ -62,7 +62,7 @@ class IncompleteCoder(KernelCoder):
         return codes
 
     def _parts(self, views: list[Array]) -> Iterator[tuple[tuple[int, ...] | None, npt.NDArray[np.int64]]]:
-        """Yield sets of views with the samples that have just these, complete; None with all other samples."""
+        """Yield sets of views, each with the samples that have exactly these, complete; then None with all others."""
         n_missing = np.stack([np.count_nonzero(np.isnan(view), axis=1) for view in views])
         widths = np.array([view.shape[1] for view in views])[:, None]
         absent = n_missing == widths
@@ -81,7 +81,7 @@ class IncompleteCoder(KernelCoder):
             yield None, np.flatnonzero(others)
 
     def _pays(self, present: tuple[int, ...]) -> bool:
-        """Return whether samples of these views have a coder of their own.
+        """Return whether a coder of their own pays for samples of these views.
 
         There may be as many sets of views as there are subsets, and samples are assumed to be spread evenly over them.
         """
@@ -101,9 +101,9 @@ class IncompleteCoder(KernelCoder):
         )
 
     def _coder_of(self, present: tuple[int, ...]) -> KernelCoder:
-        """Return the coder of a set of views, made when the first sample needs it.
+        """Return the coder of a set of views; it is made when the first sample needs it.
 
-        There is no lock, which a forked process could inherit locked: two threads may both make one.
+        There is no lock, because a forked process could inherit it locked; instead, two threads may both make a coder.
         """
         coder = self._coders.get(present)
         if coder is None:

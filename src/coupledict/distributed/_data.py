@@ -104,7 +104,7 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
             )
     rows, aligned = first.chunks[0], []
     for view, name in zip(views, names, strict=True):
-        # Dask would copy an array of NumPy, and with it a file that is mapped.
+        # Dask would copy a NumPy array, even one that maps a file.
         if not isinstance(view, da.Array) and (isinstance(view, np.ndarray) or not is_stored(view)):
             array, mask = check_view(view, name), declared_missing(view)
             view = array if mask is None else np.ma.array(array, mask=mask)
@@ -146,7 +146,7 @@ class DaskData(InBlocks):
         self._largest: Floats | None = None if in_float else np.zeros(len(self.widths))
 
     def allow_missing(self, *, all_nan: bool) -> None:
-        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        """Treat NaN as a missing entry: everywhere, or only where the samples themselves mark it as missing."""
         super().allow_missing(all_nan=all_nan)
         self._only_marked = self.missing and not all_nan
 

@@ -24,6 +24,7 @@ from ..foundation.parameters import (
     Constraints,
     OnePerView,
 )
+from .atoms import AtomGroup, group_atoms
 from .schedule import Growth, Schedule, sparsity_limits
 from .start import check_positive
 from .updates import UNUSED_RULES, UPDATES, UnusedRule, Update
@@ -31,9 +32,9 @@ from .updates import UNUSED_RULES, UPDATES, UnusedRule, Update
 ViewWeights: TypeAlias = Literal["balanced"] | Sequence[float] | npt.NDArray[Any] | None
 PositiveDict: TypeAlias = bool | Sequence[bool] | npt.NDArray[np.bool_]
 
-SAMPLES_PER_ATOM = 4  # at least, if the number of atoms is not given
+SAMPLES_PER_ATOM = 4  # least number, if the number of atoms is not given
 
-#: The parameters of learners that are settings of a fit; those of coding are in CODING_CONSTRAINTS.
+#: Parameters of learners that are settings of a fit; those of coding are in CODING_CONSTRAINTS.
 LEARNING_CONSTRAINTS: Constraints = {
     "n_components": (NONE, COUNT),
     "max_iter": (COUNT,),
@@ -70,8 +71,8 @@ class LearningSettings:
     random_state: Any
     positive_dict: bool | tuple[bool, ...] = False
     scale: Literal["auto"] | None = None
-    # Where entries are missing, the first half of at least so many iterations codes samples by what they know, the
-    # other half fills them in first: on photographs that makes better atoms, elsewhere about the same
+    # If entries are missing and there are at least this many iterations, the first half codes samples by their known
+    # entries, and the second half fills them in first. On photographs that makes better atoms, elsewhere about the same
     # (benchmarks/missing.py).
     least_iterations_to_fill: int = 10
 
@@ -135,7 +136,7 @@ class LearningSettings:
         """Return n_components.
 
         If it is None: 4 times the features of the largest view, at most 256 unless it has more, and at most a quarter
-        of the samples, if their number is known. With more, an atom stands for a single sample or two.
+        of the samples, if their number is known. With more, an atom would represent only one or two samples.
         """
         largest = max(widths)
         wanted = max(largest, min(4 * largest, 256))
@@ -176,6 +177,18 @@ class LearningSettings:
             )
         return np.array(self.positive_dict, bool)
 
+    def group(self, arrays: list[Array], weights: Floats) -> list[AtomGroup]:
+        """Return dictionaries, one per view, as groups of atoms."""
+        return group_atoms(
+            arrays,
+            weights,
+            coupled=self.rule.coupling == "code",
+            joint=self.joint_norm,
+            n_fixed=int(self.constant_atom),
+            positive=self.positive_views(len(arrays)),
+            relative=not self.balanced,
+        )
+
     def check_fit(self, components: Sequence[Array]) -> None:
         """Raise unless these settings go with these dictionaries, from which learning may go on."""
         n_atoms, n_views = components[0].shape[0], len(components)
@@ -190,7 +203,8 @@ class LearningSettings:
     def growing(self) -> bool:
         """Whether passes may read a part of the samples only.
 
-        With ``growth="auto"``, samples grow for the statistics update; the others are published methods, which see all.
+        With ``growth="auto"``, their number grows for the statistics update; the others are published methods, which
+        read all samples.
         """
         automatic = isinstance(self.growth, str) and self.growth == "auto"
         return self.growth is not None and not (automatic and self.update.name != "statistics")
@@ -204,7 +218,7 @@ class LearningSettings:
     def balanced(self) -> bool:
         """Whether the weights of the views are computed from the samples.
 
-        A tolerance and a penalty are in the units of the samples; with these, weights are what is given.
+        A tolerance and a penalty are in the units of the samples; with one of these, weights are as given.
         """
         counted = self.rule.tol is None and self.rule.pursuit != "lasso"
         return isinstance(self.view_weights, str) or (self.view_weights is None and self.standardizes and counted)
@@ -217,7 +231,7 @@ class LearningSettings:
 
 
 def _check_signs(update: Update, init: Any, *, atoms: bool, codes: bool) -> None:
-    """Raise for an update or a start that cannot keep atoms or coefficients from being negative, where it should."""
+    """Raise for an update or a start that does not keep atoms or coefficients from being negative where it should."""
     if atoms and not update.keeps_atoms_positive:
         raise ValueError(
             f"update={update.name!r} finds atoms whose entries may be negative, which positive_dict does not allow."

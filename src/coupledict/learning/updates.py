@@ -1,7 +1,7 @@
 """How atoms change after the samples are coded: updates, rules for unused atoms, and running sums over batches.
 
-The updates are the paper's sequential one, statistics, exact K-SVD and MOD. One with ``needs_codes`` uses the codes and
-residuals of all samples, which must be in memory. For the others the sums A = C^T C and B = C^T X of a pass are enough.
+The updates are the paper's sequential one, statistics, exact K-SVD and MOD. Updates with ``needs_codes`` use the codes
+and residuals of all samples, which must be in memory. For the others, the sums A = C^T C and B = C^T X are enough.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Update(ABC):
     needs_codes : bool
         Whether it uses the codes and residuals of all samples.
     keeps_atoms_positive, keeps_codes_positive : bool
-        Whether it can keep atoms and coefficients from becoming negative; it is refused where it should and cannot.
+        Whether it can keep atoms and coefficients from becoming negative; if it should but cannot, it is refused.
     """
 
     name: ClassVar[str]
@@ -120,7 +120,7 @@ class CodeUpdate(Update):
 class Statistics(SumUpdate):
     """With fixed codes, atom by atom: ``d_t <- B[t] - A[t] D + A[t, t] d_t``, normalised.
 
-    Of all atoms of that norm it is the best one for these codes; in a non-negative view its positive part is the best.
+    Of all atoms of that norm, it is the best one for these codes; in a non-negative view, its positive part is.
     """
 
     name = "statistics"
@@ -183,7 +183,7 @@ class Mod(SumUpdate):
         with one_blas_thread():
             solved = self._solve(left, right)
         rows = group.atoms[free].copy()
-        # Where an atom vanishes it has no direction and stays as it was; one of joint norm may vanish in a view.
+        # An atom that vanishes has no direction and stays as it was; one of joint norm may vanish in a view.
         groups_of_columns = [slice(None)] if group.joint else [group.columns(i) for i in range(len(group.views))]
         for columns in groups_of_columns:
             has_direction = np.any(solved[:, columns] != 0, axis=1)
@@ -206,8 +206,9 @@ class Mod(SumUpdate):
 class Sequential(CodeUpdate):
     """The paper's update (eq. 12-15): one step of the power method for each atom; residuals are kept up to date.
 
-    For one view this is approximate K-SVD. In non-negative views the positive part of the new atom is the best one for
-    the old coefficients, and the positive parts of the new coefficients are the best ones for it: no step does harm.
+    For one view this is approximate K-SVD. In non-negative views, the positive part of the new atom is the best one for
+    the old coefficients, and the positive parts of the new coefficients are the best for this atom: no step increases
+    the error.
     """
 
     name = "sequential"
@@ -249,7 +250,7 @@ class Ksvd(CodeUpdate):
                 error = residual[samples] + np.outer(values[users], atoms[t])
                 scales = np.sqrt(weights).astype(error.dtype)
                 direction = leading_direction(error * scales, atoms[t] * scales)
-                # The atom that is least squares for the best coefficients, also in views of weight 0.
+                # The least-squares atom for the best coefficients, also in views of weight 0.
                 fresh = ((error * scales) @ direction) @ error.astype(np.float64)
                 if not fresh.any():
                     continue
@@ -334,8 +335,8 @@ UNUSED_RULES = {
 }
 
 
-#: How fast the sums of earlier batches decay: the higher, the sooner. Codes of the lasso change little by little with
-#: the atoms, so that sums over few batches are steady, and new ones are worth more.
+#: How fast the sums of earlier batches decay: the higher, the faster. Lasso codes change gradually with the atoms, so
+#: that sums over few batches are stable, and recent ones are worth more.
 DECAY, LASSO_DECAY = 2, 8
 
 
