@@ -28,8 +28,9 @@ from .rule import CODING_CONSTRAINTS, CodingRule
 from .samples import Samples
 
 
-def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:
+def check_dictionaries(value: object) -> tuple[ViewList, bool]:
     """Return the dictionaries as a list, and whether a single array was given."""
+    name = "dictionary"
     listed = list_views(value, name=name)
     single = not is_view_list(listed, name)
     dictionaries = check_views(listed, name, single=single, names=view_names(value), paired=False)
@@ -58,7 +59,6 @@ def match_views(
     dictionaries: Sequence[Array | None],
     *,
     single: bool,
-    name: str = "X",
     missing: Missing = "error",
     keep_mapped: bool = False,
     names: Sequence[str] | None = None,
@@ -72,19 +72,19 @@ def match_views(
     mapped files are copied to memory unless `keep_mapped` is set; :func:`coupledict.foundation.arrays.read_rows` then
     reads them. Sparse arrays stay sparse, in CSR format.
     """
-    views = check_views(X, name, single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
+    views = check_views(X, "X", single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
     if len(views) != len(dictionaries):
         raise ValueError(
-            f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
+            f"Expected {len(dictionaries)} views in X, one for each dictionary (None for an absent one),"
             f" got {len(views)}."
         )
     present = [v for v, view in enumerate(views) if view is not None]
     if not present:
-        raise ValueError(f"Expected at least one view in {name}, got only None.")
+        raise ValueError("Expected at least one view in X, got only None.")
     arrays: list[Array] = []
     labels: list[str] = []
     for v in present:
-        view, d, label = views[v], dictionaries[v], name if single else view_labels([v], names, name)[0]
+        view, d, label = views[v], dictionaries[v], "X" if single else view_labels([v], names)[0]
         assert view is not None
         if d is None:
             raise ValueError(f"Expected {label} to be None, as dictionary[{v}] is; got an array of shape {view.shape}.")

@@ -371,6 +371,13 @@ class InBlocks(Data):
 
     all_held = False
     sizes: list[int]
+    _largest: Floats | None = None  # of each view, if that is known
+
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
+        if self._largest is None:
+            self._largest = super().largest_of_views(threads)
+        return self._largest
 
     def order(self, rng: np.random.Generator) -> Order:
         """Draw a random order of the blocks."""
@@ -419,17 +426,12 @@ class Blocked(InBlocks):
         self.dtype = blocks.dtype
         self.view_names = blocks.view_names
         self.missing = blocks.missing
+        self._largest = blocks.largest
 
     def allow_missing(self, *, all_nan: bool) -> None:
         """Treat NaN as a missing entry: everywhere, or only where the samples themselves mark it as missing."""
         super().allow_missing(all_nan=all_nan)
         self.blocks.only_marked = self.missing and not all_nan
-
-    def largest_of_views(self, threads: Threads) -> Floats:
-        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
-        if self.blocks.largest is None:
-            self.blocks.largest = super().largest_of_views(threads)
-        return self.blocks.largest
 
     def run(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Whole:
         """Do a job: each thread reads a block and works on it."""

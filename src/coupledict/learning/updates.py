@@ -126,23 +126,11 @@ class Statistics(SumUpdate):
     name = "statistics"
     keeps_atoms_positive = True
 
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
-
     def apply(self, group: AtomGroup, sums: Sums) -> None:
         """Sweep over the atoms."""
         level = active_level()
-        for _ in range(self.n_sweeps):
-            for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
-                _native.sweep(
-                    *group.layout,
-                    first,
-                    last,
-                    sums.a,
-                    sums.b,
-                    group.atoms,
-                    level,
-                )
+        for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
+            _native.sweep(*group.layout, first, last, sums.a, sums.b, group.atoms, level)
 
 
 class StatisticsOfCodes(CodeUpdate):
@@ -154,16 +142,11 @@ class StatisticsOfCodes(CodeUpdate):
     name = "statistics"
     keeps_atoms_positive = True
 
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
-
     def apply(
         self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
     ) -> csr_array:
         """Sweep over the atoms; the codes stay as they are."""
-        for _ in range(self.n_sweeps):
-            _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
-        return codes
+        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
 
 
 class Mod(SumUpdate):
@@ -296,7 +279,7 @@ UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequen
 def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
     """Return the update for this many atoms: the same one, in the form that needs less memory if sums are large."""
     if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
-        return StatisticsOfCodes(update.n_sweeps)
+        return StatisticsOfCodes()
     return update
 
 
@@ -376,7 +359,7 @@ class RunningSums:
         if self.sums:
             pairs = zip(self.sums, fresh, strict=True)
             sums = [Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in pairs]
-        update = Statistics(n_sweeps=1)
+        update = Statistics()
         for group, own in zip(groups, sums, strict=True):
             update.apply(group, own)
         return RunningSums(groups, self.scale, n_batches, sums)
