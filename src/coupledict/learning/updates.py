@@ -36,43 +36,6 @@ def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, n_atoms)
 
 
-def _sweep_codes(
-    group: AtomGroup,
-    codes: csr_array,
-    residual: Array,
-    *,
-    mean_unused: bool,
-    frozen: bool = False,
-    positive_code: bool = False,
-) -> csr_array:
-    """Do one sweep of the paper's update, or, with frozen codes, of the statistics update; return the codes."""
-    columns = codes.tocsc()
-    values = np.ascontiguousarray(columns.data)
-    atoms = group.atoms.astype(residual.dtype)
-    starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
-    level = active_level()
-    for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
-        _native.sequential(
-            *group.layout,
-            first,
-            last,
-            mean_unused,
-            frozen,
-            positive_code,
-            starts,
-            samples,
-            values,
-            residual,
-            atoms,
-            level,
-        )
-    group.atoms[:] = atoms
-    if frozen:
-        return codes
-    columns.data = values
-    return columns.tocsr()
-
-
 class Update(ABC):
     """One way to change the atoms of a group of views.
 
@@ -133,22 +96,6 @@ class Statistics(SumUpdate):
             _native.sweep(*group.layout, first, last, sums.a, sums.b, group.atoms, level)
 
 
-class StatisticsOfCodes(CodeUpdate):
-    """The same update from the codes and residuals of samples in memory, for dictionaries whose sums are too large.
-
-    A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample.
-    """
-
-    name = "statistics"
-    keeps_atoms_positive = True
-
-    def apply(
-        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
-    ) -> csr_array:
-        """Sweep over the atoms; the codes stay as they are."""
-        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
-
-
 class Mod(SumUpdate):
     """The method of optimal directions: least squares for all atoms at once, D = A^-1 B, then normalised."""
 
@@ -192,16 +139,57 @@ class Sequential(CodeUpdate):
     For one view this is approximate K-SVD. In non-negative views, the positive part of the new atom is the best one for
     the old coefficients, and the positive parts of the new coefficients are the best for this atom: no step increases
     the error.
+
+    Attributes
+    ----------
+    frozen : bool
+        Whether the codes stay as they are.
     """
 
     name = "sequential"
     keeps_atoms_positive = True
+    frozen: ClassVar[bool] = False
 
     def apply(
         self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
     ) -> csr_array:
         """Sweep over the atoms."""
-        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, positive_code=positive_code)
+        columns = codes.tocsc()
+        values = np.ascontiguousarray(columns.data)
+        atoms = group.atoms.astype(residual.dtype)
+        starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+        level = active_level()
+        for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
+            _native.sequential(
+                *group.layout,
+                first,
+                last,
+                mean_unused,
+                self.frozen,
+                positive_code and not self.frozen,
+                starts,
+                samples,
+                values,
+                residual,
+                atoms,
+                level,
+            )
+        group.atoms[:] = atoms
+        if self.frozen:
+            return codes
+        columns.data = values
+        return columns.tocsr()
+
+
+class StatisticsOfCodes(Sequential):
+    """The statistics update from the codes and residuals of samples in memory, for dictionaries with too large sums.
+
+    A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample. With frozen codes, the
+    sequential update is this one.
+    """
+
+    name = "statistics"
+    frozen = True
 
 
 class Ksvd(CodeUpdate):
