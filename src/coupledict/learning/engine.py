@@ -33,7 +33,7 @@ from .scaling import Scaling
 from .schedule import FIRST_SHARE, FIRST_SHARE_INCOMPLETE, Growth, sample_sizes, sparsity_limits
 from .settings import LearningSettings
 from .start import check_init, check_positive, start
-from .updates import for_size
+from .updates import UNUSED_RULES, make_update
 
 # A tolerance below this share of the largest possible squared norm of a sample is too small for float32.
 FLOAT32_TOL = 1e-6
@@ -86,9 +86,9 @@ def fit(
     """
     if data.n_samples == 0:
         raise ValueError("Expected at least one sample in X, got 0.")
-    if settings.update.needs_codes and not data.all_held:
+    if settings.needs_codes and not data.all_held:
         raise ValueError(
-            f"update={settings.update.name!r} goes through the residuals of all samples, atom by atom, so they must be"
+            f"update={settings.update!r} goes through the residuals of all samples, atom by atom, so they must be"
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
     largest = data.largest(threads)
@@ -266,7 +266,7 @@ def start_atoms(
         init = [given] if len(widths) == 1 and isinstance(given, np.ndarray) else given
         # Samples are the better start where the number of atoms ends the coding, cosines where a tolerance ends it
         # (benchmarks/default_settings.py). The other updates start from cosines, as the paper does.
-        cosines = settings.rule.tol is not None or settings.update.name != "statistics"
+        cosines = settings.rule.tol is not None or settings.update != "statistics"
         checked = check_init(init, widths, n_components, cosines=cosines, positive=positive)
         if data.standard is not None and not isinstance(checked, str):
             checked = data.standard.standard_atoms(checked)
@@ -304,7 +304,7 @@ def _plan(
     growth = settings.growth if settings.growing else None
     has_tol, n_iter = settings.rule.tol is not None, settings.max_iter
     # Updates that also change the codes gain nothing from filling in.
-    filling = data.missing and n_iter >= settings.least_iterations_to_fill and not settings.update.needs_codes
+    filling = data.missing and n_iter >= settings.least_iterations_to_fill and not settings.needs_codes
     switch = (n_iter + 1) // 2 if filling else None
     scaling = Scaling.of(data.scale, weights)
     rule = scaling.rule(settings.rule)
@@ -315,8 +315,8 @@ def _plan(
         sizes=sizes,
         weights=weights,
         scaling=scaling,
-        update=for_size(settings.update, n_components, all_held=data.all_held),
-        unused=settings.unused,
+        update=make_update(settings.update, n_components, all_held=data.all_held),
+        unused=UNUSED_RULES[settings.unused_atoms],
         stop_tol=settings.stop_tol,
         threads=threads,
         dtype=_coding_dtype(data, settings, scaling.relative(weights), largest, rule.tol),

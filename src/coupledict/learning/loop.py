@@ -44,7 +44,9 @@ class LoopPlan:
         As they were given.
     scaling : Scaling
         How passes see samples and weights.
-    update, unused, stop_tol
+    update : Update
+    unused : UnusedRule
+    stop_tol : float
         As in :class:`coupledict.learning.settings.LearningSettings`.
     threads : Threads
     dtype : float32 or float64

@@ -20,6 +20,7 @@ from scipy.sparse.linalg import eigsh
 from ..coding.results import PassSums, Sums
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
+from ..foundation.choices import UpdateName
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.blas import one_blas_thread
@@ -264,11 +265,11 @@ def leading_direction(error: Array, guess: Array) -> npt.NDArray[np.float64]:
 UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequential, Ksvd, Mod)}
 
 
-def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
-    """Return the update for this many atoms: the same one, in the form that needs less memory if sums are large."""
-    if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
+def make_update(name: UpdateName, n_atoms: int, *, all_held: bool) -> Update:
+    """Return an update of this many atoms; if sums are large, in the form that needs less memory."""
+    if name == "statistics" and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
         return StatisticsOfCodes()
-    return update
+    return UPDATES[name]()
 
 
 @dataclass(frozen=True)
