@@ -109,8 +109,8 @@ def make_parser(
 ) -> argparse.ArgumentParser:
     """Return the parser of a benchmark; `main` tells what the arguments are, and takes some more."""
     parser = argparse.ArgumentParser(description=_first_line(doc), epilog="The head of the file tells more.")
-    told = f"{data} (default: COUPLEDICT_DATA)" if data else "not used: the benchmark makes its data itself"
-    parser.add_argument("--data", metavar="DIR", help=told)
+    what = f"{data} (default: COUPLEDICT_DATA)" if data else "not used: the benchmark makes its data itself"
+    parser.add_argument("--data", metavar="DIR", help=what)
     parser.add_argument(
         "--output",
         metavar="DIR",
@@ -150,13 +150,13 @@ def add_choice(
             )
         return chosen
 
-    told = "all" if default is None else separator.join(default)
+    shown = "all" if default is None else separator.join(default)
     parser.add_argument(
         f"--{name}",
         metavar=f"A{separator}B",
         type=read,
         default=list(known if default is None else default),
-        help=f"some of {f'{separator} '.join(known)} ({told})".replace("%", "%%"),
+        help=f"some of {f'{separator} '.join(known)} ({shown})".replace("%", "%%"),
     )
 
 

@@ -216,5 +216,5 @@ def report(found: list[dict[str, Any]]) -> str:
         ratios = f"{min(row['ratio'] for row in mine):.1f} to {max(row['ratio'] for row in mine):.1f}"
         rows.append([name, setting, f"{best:.2f}", duration(seconds), duration(our_seconds), f"{ratio:.1f}", ratios])
     heads = ["method", "batch", "best objective", "reached in", "by ours in", "ratio", "over seeds"]
-    told = "Reached: the best held-out objective of the method, and half a per cent. Medians over seeds."
-    return join(table(heads, rows, left=2), told)
+    caption = "Reached: the best held-out objective of the method, and half a per cent. Medians over seeds."
+    return join(table(heads, rows, left=2), caption)

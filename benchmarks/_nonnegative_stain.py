@@ -211,11 +211,13 @@ def report(found: dict[str, Any]) -> str:
     """Return the tables."""
     side, results = found["side"], found["methods"]
     rows, colours = [], []
-    for method, told in results.items():
-        shown = [" / ".join(f"{angle:.3f}" for angle in told[name][how]) for name in TILES for how in ("seed", "drawn")]
-        rows.append([method, *shown, duration(told["seconds"])])
+    for method, result in results.items():
+        shown = [
+            " / ".join(f"{angle:.3f}" for angle in result[name][how]) for name in TILES for how in ("seed", "drawn")
+        ]
+        rows.append([method, *shown, duration(result["seconds"])])
         for name in TILES:
-            parts = ["; ".join(", ".join(f"{part:.3f}" for part in colour) for colour in told[name]["colours"])]
+            parts = ["; ".join(", ".join(f"{part:.3f}" for part in colour) for colour in result[name]["colours"])]
             colours.append([method, name, *parts])
     headers = [f"{name}, {how}" for name in TILES for how in ("seed", "drawn")]
     large = [

@@ -87,17 +87,17 @@ def foretell(costs: Costs, measured: dict[int, float], n_samples: int, rows: int
         "",
     ]
     for n_workers, seconds in measured.items():
-        told = forecast(costs, n_samples, n_workers, rows, link=4e9)  # processes of one machine
+        cost = forecast(costs, n_samples, n_workers, rows, link=4e9)  # processes of one machine
         lines.append(
-            f"- {n_workers} worker(s), {n_samples:,} samples: foretold {told.seconds:.3f} s, measured {seconds:.3f} s"
-            f" ({told.seconds / seconds - 1:+.0%})"
+            f"- {n_workers} worker(s), {n_samples:,} samples: predicted {cost.seconds:.3f} s, measured {seconds:.3f} s"
+            f" ({cost.seconds / seconds - 1:+.0%})"
         )
     for large in (50_000, 200_000, 1_000_000):
-        told = forecast(costs, 10**9, 100, large)
+        cost = forecast(costs, 10**9, 100, large)
         lines.append(
-            f"- 100 workers, 1,000,000,000 samples, links of 1 Gbit/s, chunks of {large:,}: {told.seconds:.1f} s an"
-            f" iteration (computing {told.computing:.1f}, scheduling {told.scheduling:.1f}, reducing"
-            f" {told.reducing:.2f}, spreading {told.spreading:.3f}); {told.traffic / 1e9:.2f} GB travel in"
-            f" {told.n_tasks:,} tasks"
+            f"- 100 workers, 1,000,000,000 samples, links of 1 Gbit/s, chunks of {large:,}: {cost.seconds:.1f} s an"
+            f" iteration (computing {cost.computing:.1f}, scheduling {cost.scheduling:.1f}, reducing"
+            f" {cost.reducing:.2f}, spreading {cost.spreading:.3f}); {cost.traffic / 1e9:.2f} GB travel in"
+            f" {cost.n_tasks:,} tasks"
         )
     return "\n".join(lines)

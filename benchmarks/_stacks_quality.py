@@ -197,8 +197,10 @@ def tell_alignment(results: Mapping[str, dict[str, Any]]) -> str:
         ours, ecc = ([f"{np.mean(found[name]):.3f}", f"{np.max(found[name]):.3f}"] for name in ("ours", "ECC"))
         rows.append([title, *ours, f"{found['resampled']} of {found['sources']}", str(found["notes"]), *ecc])
     heads = ["motion", "mean", "worst", "resampled", "with a note", "ECC, mean", "worst"]
-    told = "Error of a stack's corners in pixels, root of the mean squares; ECC: plainly, from neighbour to neighbour."
-    return join(told, table(heads, rows))
+    caption = (
+        "Error of a stack's corners in pixels, root of the mean squares; ECC: plainly, from neighbour to neighbour."
+    )
+    return join(caption, table(heads, rows))
 
 
 class _Energy(FocusMeasure):

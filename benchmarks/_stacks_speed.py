@@ -58,7 +58,7 @@ def large_stack(folder: Path, megapixels: int, n: int) -> list[Path]:
 
 
 def child(task: Mapping[str, Any]) -> None:
-    """Fuse files as told, in this process; print seconds and bytes."""
+    """Fuse files as asked, in this process; print seconds and bytes."""
     files = [Path(file) for file in task["files"]]
     cv2.setNumThreads(task["threads"])
     fuse = rivals()[0].get(task["method"])
@@ -163,8 +163,8 @@ def memory(size: int, n: int) -> list[float]:
 def tell_memory(results: Mapping[str, list[float]]) -> str:
     """Return megabytes per megapixel."""
     rows = [[title, *(f"{used:.0f} MB" for used in found)] for title, found in results.items()]
-    told = "Highest resident memory over that after imports, per megapixel of a picture."
-    return join(told, table(["coupledict", "1 thread", "2 threads"], rows))
+    caption = "Highest resident memory over that after imports, per megapixel of a picture."
+    return join(caption, table(["coupledict", "1 thread", "2 threads"], rows))
 
 
 if __name__ == "__main__":

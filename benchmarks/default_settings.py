@@ -122,8 +122,10 @@ def report(results: Mapping[str, dict[str, list[float]]], options: Options) -> s
         each = ", ".join(f"{value:.3f}" for value in found["quality"])
         times = duration(float(np.median(found["seconds"])))
         rows.append([*case.split("; "), f"{np.median(found['quality']):.3f}", each, times])
-    told = f"Seed of the patches: {options.seed}. RMS error, or nonzeros where there is a tolerance: lower is better."
-    return join(told, table(["task", "setting", "median", "each seed", "time"], rows, left=2))
+    caption = (
+        f"Seed of the patches: {options.seed}. RMS error, or nonzeros where there is a tolerance: lower is better."
+    )
+    return join(caption, table(["task", "setting", "median", "each seed", "time"], rows, left=2))
 
 
 def extend(parser: argparse.ArgumentParser) -> None:

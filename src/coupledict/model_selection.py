@@ -7,9 +7,9 @@ so parameters and results are its own. Samples that are not given as several vie
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Self, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 import numpy as np
 import sklearn.model_selection as tools
@@ -32,24 +32,22 @@ __all__ = [
     "train_test_split",
 ]
 
-Taken = ParamSpec("Taken")
-Given = TypeVar("Given")
-
-
-def _by_numpy(tool: Callable[Taken, Given]) -> Callable[Taken, Given]:
-    """Return a tool that does not ask for the library of its arrays: Views have none, and all others are NumPy's."""
-
-    @functools.wraps(tool)
-    def wrapped(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
-        with config_context(array_api_dispatch=False):
-            return tool(*args, **kwargs)
-
-    return wrapped
-
 
 def _wrapped(X: Any, name: str = "X") -> Any:
     """Return several views as :class:`Views`, arrays of other libraries as NumPy's, and anything else unchanged."""
     return Views(X) if is_plain_views(X) else with_numpy(X, name)
+
+
+def _by_numpy() -> AbstractContextManager[None]:
+    """Return a context in which tools do not ask for the library of arrays: Views have none, all others are NumPy's."""
+    context: AbstractContextManager[None] = config_context(array_api_dispatch=False)
+    return context
+
+
+def _apply(tool: Callable[..., Any], estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
+    """Return what a tool of scikit-learn returns for an estimator and samples that may have several views."""
+    with _by_numpy():
+        return tool(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
 
 
 def _read(options: Any) -> dict[str, Any]:
@@ -68,7 +66,6 @@ class _SearchOfViews:
 
     best_estimator_: Any
 
-    @_by_numpy
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Try the settings by cross-validation, and fit the best one to all samples.
 
@@ -85,7 +82,8 @@ class _SearchOfViews:
         -------
         self
         """
-        super().fit(_wrapped(X), with_numpy(y, "y"), **_read(params))  # type: ignore[misc]
+        with _by_numpy():
+            super().fit(_wrapped(X), with_numpy(y, "y"), **_read(params))  # type: ignore[misc]
         return self
 
     @available_if(_has_predict)  # type: ignore[untyped-decorator]
@@ -173,7 +171,6 @@ error_score, return_train_score
     """
 
 
-@_by_numpy
 def cross_validate(estimator: Any, X: Any, y: Any = None, **options: Any) -> dict[str, Any]:
     """Fit and score an estimator of several views by cross-validation, and measure times.
 
@@ -204,11 +201,10 @@ def cross_validate(estimator: Any, X: Any, y: Any = None, **options: Any) -> dic
     >>> found["test_score"].shape, bool(np.mean(found["train_score"]) > 0.5)
     ((4,), True)
     """
-    found: dict[str, Any] = tools.cross_validate(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
+    found: dict[str, Any] = _apply(tools.cross_validate, estimator, X, y, options)
     return found
 
 
-@_by_numpy
 def cross_val_score(estimator: Any, X: Any, y: Any = None, **options: Any) -> Floats:
     """Score an estimator of several views by cross-validation.
 
@@ -234,10 +230,9 @@ def cross_val_score(estimator: Any, X: Any, y: Any = None, **options: Any) -> Fl
     >>> cross_val_score(learner, {"a": U, "b": 2 * U}, cv=4).shape
     (4,)
     """
-    return np.asarray(tools.cross_val_score(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
+    return np.asarray(_apply(tools.cross_val_score, estimator, X, y, options))
 
 
-@_by_numpy
 def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> Array:
     """Predict the label of each sample of several views, by a classifier that has not seen the sample.
 
@@ -263,10 +258,9 @@ def cross_val_predict(estimator: Any, X: Any, y: Any = None, **options: Any) -> 
     >>> bool((found == y).mean() > 0.95)
     True
     """
-    return np.asarray(tools.cross_val_predict(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options)))
+    return np.asarray(_apply(tools.cross_val_predict, estimator, X, y, options))
 
 
-@_by_numpy
 def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tuple[Array, ...]:
     """Score an estimator of several views by cross-validation, for rising numbers of training samples.
 
@@ -293,11 +287,10 @@ def learning_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tup
     >>> sizes, test_scores.shape
     (array([20, 80]), (2, 2))
     """
-    found: tuple[Array, ...] = tools.learning_curve(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
+    found: tuple[Array, ...] = _apply(tools.learning_curve, estimator, X, y, options)
     return found
 
 
-@_by_numpy
 def validation_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> tuple[Array, Array]:
     """Score an estimator of several views by cross-validation, for the values of one parameter.
 
@@ -326,11 +319,10 @@ def validation_curve(estimator: Any, X: Any, y: Any = None, **options: Any) -> t
     >>> bool(test_scores[1].mean() > test_scores[0].mean())
     True
     """
-    found: tuple[Array, Array] = tools.validation_curve(estimator, _wrapped(X), with_numpy(y, "y"), **_read(options))
+    found: tuple[Array, Array] = _apply(tools.validation_curve, estimator, X, y, options)
     return found
 
 
-@_by_numpy
 def train_test_split(*arrays: Any, **options: Any) -> list[Any]:
     """Split samples of several views, and what belongs to them, into a training and a test part.
 
@@ -359,7 +351,8 @@ def train_test_split(*arrays: Any, **options: Any) -> list[Any]:
     ([(75, 6), (75, 9)], (25,))
     """
     read = [_wrapped(array, f"arrays[{place}]") for place, array in enumerate(arrays)]
-    parts = tools.train_test_split(*read, **_read(options))
+    with _by_numpy():
+        parts = tools.train_test_split(*read, **_read(options))
     given = [array for array in arrays for _ in range(2)]
     return [_as_given(part, array) for part, array in zip(parts, given, strict=True)]
 

@@ -30,28 +30,29 @@ def short_windows():
 
 
 class Listener:
-    """Keeps what it is told, and asks to stop once, after so many calls."""
+    """Keeps what is reported, and asks to stop once, after so many calls."""
 
     def __init__(self, stop_at=None):
-        self.told, self.stop_at = [], stop_at
+        self.reports = []
+        self.stop_at = stop_at
 
     def __call__(self, progress):
-        self.told.append((progress.stage, progress.completed, progress.total))
-        return len(self.told) == self.stop_at
+        self.reports.append((progress.stage, progress.completed, progress.total))
+        return len(self.reports) == self.stop_at
 
 
-def check_course(told, stage, total):
-    assert {(name, whole) for name, _, whole in told} == {(stage, total)}
-    assert all(before[1] < after[1] for before, after in pairwise(told))
-    assert told[-1][1] == total or total is None
+def check_course(reports, stage, total):
+    assert {(name, whole) for name, _, whole in reports} == {(stage, total)}
+    assert all(before[1] < after[1] for before, after in pairwise(reports))
+    assert reports[-1][1] == total or total is None
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_a_fit_tells_how_far_it_has_come(n_jobs):
     listener = Listener()
     BandwidthExtension(**SMALL, n_jobs=n_jobs, callback=listener).fit([voice(0, 1.0)])
-    check_course(listener.told, "learning", 2 * 2 * (3 + 4 * 2))
-    assert len(listener.told) == 44
+    check_course(listener.reports, "learning", 2 * 2 * (3 + 4 * 2))
+    assert len(listener.reports) == 44
 
 
 @pytest.mark.usefixtures("short_windows")
@@ -59,16 +60,16 @@ def test_signals_tell_how_far_they_have_come(model, tmp_path):
     narrow, listener = narrow_band(voice(2, 1.0)), Listener()
     watched = copy.copy(model).set_params(callback=listener, n_jobs=2)
     np.testing.assert_array_equal(watched.extend(narrow), model.extend(narrow))
-    check_course(listener.told, "widening", narrow.size)
-    listener.told.clear()
+    check_course(listener.reports, "widening", narrow.size)
+    listener.reports.clear()
     list(watched.extend_blocks([narrow[:100], narrow[100:]]))
-    check_course(listener.told, "widening", None)
-    assert listener.told[-1][1] == narrow.size
-    listener.told.clear()
+    check_course(listener.reports, "widening", None)
+    assert listener.reports[-1][1] == narrow.size
+    listener.reports.clear()
     soundfile.write(tmp_path / "narrow.wav", narrow, 8000)
     watched.extend_file(tmp_path / "narrow.wav", tmp_path / "wide.wav")
-    check_course([told for told in listener.told if told[0] == "measuring"], "measuring", narrow.size)
-    check_course([told for told in listener.told if told[0] != "measuring"], "widening", narrow.size)
+    check_course([report for report in listener.reports if report[0] == "measuring"], "measuring", narrow.size)
+    check_course([report for report in listener.reports if report[0] != "measuring"], "widening", narrow.size)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
@@ -79,7 +80,7 @@ def test_a_stopped_fit_leaves_the_model_as_it_was(model, stop_at, n_jobs):
     before = dict(vars(other))
     with pytest.raises(StoppedByCallback):
         other.fit([voice(1, 1.0)])
-    assert len(listener.told) == stop_at, "a callback that has asked to stop is not called again"
+    assert len(listener.reports) == stop_at, "a callback that has asked to stop is not called again"
     assert vars(other).keys() == before.keys()
     assert all(vars(other)[name] is value for name, value in before.items())
 
@@ -91,7 +92,7 @@ def test_a_stopped_file_is_not_written(model, tmp_path):
         listener = Listener(stop_at)
         with pytest.raises(StoppedByCallback):
             copy.copy(model).set_params(callback=listener).extend_file(tmp_path / "narrow.wav", tmp_path / "wide.wav")
-        assert listener.told[-1][0] == stage
+        assert listener.reports[-1][0] == stage
     assert [file.name for file in tmp_path.iterdir()] == ["narrow.wav"]
 
 

@@ -195,7 +195,7 @@ def test_moments_of_features_are_the_same_everywhere(places, views):
 def test_moments_of_features_far_from_zero_lose_no_digits(rng):
     X = 1e9 + rng.standard_normal((20_000, 2))
     data = InMemory([X])
-    np.testing.assert_allclose(data.feature_moments(Threads()).variances[0], X.var(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(data.run(FindMoments(), Threads()).variances[0], X.var(axis=0), rtol=1e-6)
 
 
 def test_moments_of_features_are_over_known_entries(rng):
@@ -204,7 +204,7 @@ def test_moments_of_features_are_over_known_entries(rng):
     X[:, 3] = np.nan
     data = InMemory([X])
     data.missing = True
-    found = data.feature_moments(Threads())
+    found = data.run(FindMoments(), Threads())
     np.testing.assert_array_equal(found.counts[0], np.count_nonzero(~np.isnan(X), axis=0))
     np.testing.assert_allclose(found.means[0][:3], np.nanmean(X[:, :3], axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.variances[0][:3], np.nanvar(X[:, :3], axis=0), rtol=1e-12)
@@ -216,11 +216,11 @@ def test_moments_of_features_refuse_what_is_not_finite(views, bad):
     views[1][7, 2] = bad
     data = InMemory(views)
     with pytest.raises(ValueError, match=r"X\[1\], sample 7"):
-        data.feature_moments(Threads())
+        data.run(FindMoments(), Threads())
     if np.isinf(bad):
         data.missing = True
         with pytest.raises(ValueError, match=r"X\[1\], sample 7"):
-            data.feature_moments(Threads())
+            data.run(FindMoments(), Threads())
 
 
 # Units

@@ -157,14 +157,14 @@ def test_a_cluster_without_workers_is_given_up(client, cluster, Xs, tmp_path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [True, False])
-def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, told):
-    """A chunk takes 2 seconds, an iteration 40; it would be given up if nobody told of the chunks."""
+@pytest.mark.parametrize("reported", [True, False])
+def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, reported):
+    """A chunk takes 2 seconds, an iteration 40; it would be given up if the chunks were not reported."""
     clock, subscribe, heard = Clock(monkeypatch), client.subscribe_topic, []
 
     def hear_and_wait(topic, hear):
         def heard_one(event):
-            if told:
+            if reported:
                 hear(event)
             heard.append(event)
             clock.now += 2
@@ -172,10 +172,10 @@ def test_slow_chunks_are_no_reason_to_give_up(client, Xs, monkeypatch, told):
         subscribe(topic, heard_one)
 
     monkeypatch.setattr(client, "subscribe_topic", hear_and_wait)
-    given_up = contextlib.nullcontext() if told else pytest.raises(ClusterTimeoutError, match="stuck or busy")
+    given_up = contextlib.nullcontext() if reported else pytest.raises(ClusterTimeoutError, match="stuck or busy")
     with dask.config.set({"coupledict.timeout": 3, "coupledict.poll": "20ms"}), given_up:
         plain(Xs, max_iter=3).fit(as_dask(Xs, ROWS))
-    assert len(heard) >= (CHUNKS if told else 2)
+    assert len(heard) >= (CHUNKS if reported else 2)
 
 
 # The scheduler

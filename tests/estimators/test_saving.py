@@ -248,7 +248,7 @@ def without(*names):
     return lambda tensors, _: [tensors.pop(name) for name in names]
 
 
-def told(**metadata):
+def with_metadata(**metadata):
     return lambda _, known: known.update(metadata)
 
 
@@ -258,20 +258,20 @@ def parameter(**values):
 
 LIES = {
     "no estimator": (lambda _, known: known.pop("estimator"), "estimator"),
-    "unknown estimator": (told(estimator="Evil"), "unknown estimator 'Evil'"),
-    "an estimator that is a list": (told(estimator=["DictionaryLearning"]), ""),
-    "a single view that has three": (told(estimator="DictionaryLearning"), "parameter"),
+    "unknown estimator": (with_metadata(estimator="Evil"), "unknown estimator 'Evil'"),
+    "an estimator that is a list": (with_metadata(estimator=["DictionaryLearning"]), ""),
+    "a single view that has three": (with_metadata(estimator="DictionaryLearning"), "parameter"),
     "no parameters": (lambda _, known: known.pop("parameters"), "parameters"),
-    "parameters that are a list": (told(parameters=[]), ""),
+    "parameters that are a list": (with_metadata(parameters=[]), ""),
     "unknown parameter": (parameter(color="red"), r"unknown parameters \['color'\]"),
     "self as a parameter": (parameter(self=1), "self"),
     "a count that is a word": (parameter(n_nonzero_coefs="many"), "n_nonzero_coefs"),
     "a count that is negative": (parameter(n_nonzero_coefs=-1), "n_nonzero_coefs"),
     "a pursuit that does not exist": (parameter(pursuit="evil"), "pursuit"),
     "a coupling that does not exist": (parameter(coupling="loose"), "coupling"),
-    "no views": (told(n_views=0), "claims 0 views"),
-    "views that are a word": (told(n_views="three"), "claims 'three' views"),
-    "fewer views than weights": (told(n_views=2), "view weights do not fit"),
+    "no views": (with_metadata(n_views=0), "claims 0 views"),
+    "views that are a word": (with_metadata(n_views="three"), "claims 'three' views"),
+    "fewer views than weights": (with_metadata(n_views=2), "view weights do not fit"),
     "missing dictionary": (without("components.1"), "components.1"),
     "missing weights": (without("view_weights"), "view_weights"),
     "too many weights": (new("view_weights", lambda t: np.ones(4)), "view weights do not fit"),
@@ -290,8 +290,8 @@ LIES = {
         lambda t, _: t.update({k: v[:, :0] for k, v in t.items() if k == "components.2" or k.endswith(".2")}),
         "at least one",
     ),
-    "history that is a word": (told(history="long"), "history is not a list of records"),
-    "history of numbers": (told(history=[1, 2]), "history is not a list of records"),
+    "history that is a word": (with_metadata(history="long"), "history is not a list of records"),
+    "history of numbers": (with_metadata(history=[1, 2]), "history is not a list of records"),
     "no history": (lambda _, known: known.pop("history"), "history"),
     "a refit of the wrong shape": (new("refit.0.1", lambda t: t["refit.0.1"][:, :-1]), "'refit.0.1' does not fit"),
     "a refit of another number type": (new("refit.0.1", lambda t: t["refit.0.1"].astype(int)), "'refit.0.1'"),

@@ -164,8 +164,8 @@ def test_zarr_arrays_that_name_pickle_are_not_read(kinds, tmp_path, codec, dtype
     about = json.loads((kinds["codes in Zarr"].path / "zarr.json").read_text())["attributes"]
     for name in ("data", "indices", "indptr"):
         (group / name).mkdir(parents=True)
-        told = {"zarr_format": 2, "shape": [72], "chunks": [72], "dtype": dtype, "fill_value": 0, "order": "C"}
-        (group / name / ".zarray").write_text(json.dumps(told | codec))
+        header = {"zarr_format": 2, "shape": [72], "chunks": [72], "dtype": dtype, "fill_value": 0, "order": "C"}
+        (group / name / ".zarray").write_text(json.dumps(header | codec))
         (group / name / "0").write_bytes(pickle.dumps([Bomb(mark)] * 72))
     (group / ".zgroup").write_text('{"zarr_format": 2}')
     (group / ".zattrs").write_text(json.dumps(about))
@@ -173,9 +173,9 @@ def test_zarr_arrays_that_name_pickle_are_not_read(kinds, tmp_path, codec, dtype
         coupledict.open_codes(group).load()
     for file in ("zarr.json", "data/zarr.json", "indices/zarr.json", "indptr/zarr.json"):
         shutil.copy(kinds["codes in Zarr"].path / file, group / file)
-    told = json.loads((group / "data" / "zarr.json").read_text())
-    told["codecs"] = [{"name": "numcodecs.pickle", "configuration": {}}]
-    (group / "data" / "zarr.json").write_text(json.dumps(told))
+    header = json.loads((group / "data" / "zarr.json").read_text())
+    header["codecs"] = [{"name": "numcodecs.pickle", "configuration": {}}]
+    (group / "data" / "zarr.json").write_text(json.dumps(header))
     with pytest.raises(ModelFileError, match="'data' is not one of codes"):
         coupledict.open_codes(group).load()
     assert not mark.exists()

@@ -222,8 +222,8 @@ for size, group in (("small", cases), ("large", large)):
             os.write(writer, said.encode()[:4000])
             os._exit(0)
         os.close(writer)
-        with os.fdopen(reader) as told:
-            said = told.read()
+        with os.fdopen(reader) as pipe:
+            said = pipe.read()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         found[f"{name}, {size}"] = said if code == 0 else f"signal {-code}"
 json.dump(found, sys.stdout)
@@ -231,7 +231,7 @@ json.dump(found, sys.stdout)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def messages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("maps")
     done = run_python(CASES, folder, seconds=200)
     assert done.returncode == 0, done.stderr
@@ -240,20 +240,20 @@ def told(tmp_path_factory):
 
 @pytest.mark.slow
 @cannot_cut
-def test_every_reader_raises(told):
-    wrong = {name: said for name, said in told.items() if not said.startswith("OSError")}
+def test_every_reader_raises(messages):
+    wrong = {name: said for name, said in messages.items() if not said.startswith("OSError")}
     assert not wrong
-    assert len(told) > 70
+    assert len(messages) > 70
 
 
 @pytest.mark.slow
 @cannot_cut
-def test_errors_tell_what_is_wrong(told):
-    for said in told.values():
+def test_errors_tell_what_is_wrong(messages):
+    for said in messages.values():
         assert "are needed; it was truncated" in said
-    assert told["encode, small"].startswith("OSError: Could not read samples 0 to ")
-    assert told["coupled fit, small"].startswith("OSError: Could not read X[0]: its file has ")
-    assert told["coupled fit, large"].startswith("OSError: Could not read chunk 0 (samples 0 to 2999) of X[0]: ")
+    assert messages["encode, small"].startswith("OSError: Could not read samples 0 to ")
+    assert messages["coupled fit, small"].startswith("OSError: Could not read X[0]: its file has ")
+    assert messages["coupled fit, large"].startswith("OSError: Could not read chunk 0 (samples 0 to 2999) of X[0]: ")
 
 
 # The copies themselves

@@ -41,7 +41,7 @@ def test_learners_tell_after_each_iteration(Xs, kind):
     last = learner.components_ if kind == "single" else learner.components_[0]
     np.testing.assert_array_equal(seen[-1].components[0], last)
     assert seen[-1].history == learner.history_
-    assert len(seen[0].history) == 1, "what was told does not change afterwards"
+    assert len(seen[0].history) == 1, "what was reported does not change afterwards"
 
 
 def test_a_true_answer_stops_a_learner_where_it_is(Xs):
@@ -104,9 +104,9 @@ def test_verbose_prints_lines_where_there_is_no_terminal(Xs, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"CoupledDictionaryLearning {k}/3" for k in (1, 2, 3)]
     assert "RMS error" in lines[0]
-    with watched(1, "Task") as told:
+    with watched(1, "Task") as report:
         for k in range(1, 101):
-            told(Progress("fusing", k, 100))
+            report(Progress("fusing", k, 100))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 11, "some, not all"
     assert lines[-1] == "Task, fusing: 100/100"

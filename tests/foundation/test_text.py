@@ -11,7 +11,7 @@ from coupledict.foundation.text import printable, quoted
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("plain text, 3 x 4", "plain text, 3 x 4"),
         ("Größe \N{IDEOGRAPHIC SPACE} 大きさ", "Größe \N{IDEOGRAPHIC SPACE} 大きさ"),
@@ -25,12 +25,12 @@ from coupledict.foundation.text import printable, quoted
         (b"\x1b[2J", r"b'\x1b[2J'"),
     ],
 )
-def test_what_steers_a_terminal_is_written_as_an_escape(text, told):
-    assert printable(text) == told
+def test_what_steers_a_terminal_is_written_as_an_escape(text, expected):
+    assert printable(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         (Path("a model.safetensors"), "'a model.safetensors'"),
         (r"C:\models\new.safetensors", r"'C:\models\new.safetensors'"),
@@ -38,8 +38,8 @@ def test_what_steers_a_terminal_is_written_as_an_escape(text, told):
         (b"bytes", "'bytes'"),
     ],
 )
-def test_a_path_is_quoted_with_its_backslashes_as_they_are_and_on_one_line(path, told):
-    assert quoted(path) == told
+def test_a_path_is_quoted_with_its_backslashes_as_they_are_and_on_one_line(path, expected):
+    assert quoted(path) == expected
 
 
 def test_no_character_that_is_left_steers_a_terminal():

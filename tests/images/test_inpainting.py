@@ -172,11 +172,11 @@ def test_progress_is_told_and_a_callback_stops_the_work():
     mask = lost(GREY.shape, 0.5)
     listener = Listener()
     Inpainting(**QUICK, callback=listener, max_bytes=1 << 17).fill(GREY, mask)
-    check_course(listener.told, ["filling"])
+    check_course(listener.reports, ["filling"])
     stopping = Listener(stop_at=2)
     with pytest.raises(StoppedByCallback):
         Inpainting(**QUICK, callback=stopping, max_bytes=1 << 17).fill(GREY, mask)
-    assert len(stopping.told) == 2
+    assert len(stopping.reports) == 2
 
 
 @pytest.mark.parametrize(

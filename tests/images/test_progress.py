@@ -58,7 +58,7 @@ def small_tiles():
 def test_fits_tell_how_far_they_have_come(kind, stages, n_jobs):
     listener = Listener()
     make(kind, n_jobs=n_jobs, callback=listener).fit(samples(kind))
-    check_course(listener.told, stages)
+    check_course(listener.reports, stages)
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -68,8 +68,8 @@ def test_tasks_tell_how_far_they_have_come(models, kind, n_jobs):
     listener = Listener()
     model = with_parameters(models[kind], n_jobs=n_jobs, callback=listener)
     np.testing.assert_array_equal(use(kind, model), use(kind, models[kind]))
-    check_course(listener.told, ["fusing" if kind == "fusion" else "upscaling"])
-    assert len(listener.told) >= (5 if kind == "fusion" else 10)
+    check_course(listener.reports, ["fusing" if kind == "fusion" else "upscaling"])
+    assert len(listener.reports) >= (5 if kind == "fusion" else 10)
 
 
 def with_parameters(model, **parameters):
@@ -90,8 +90,8 @@ def test_one_count_runs_through_a_whole_fusion(register, slab, n_jobs):
     """From 0 at the beginning to the total at the very end, in steps of at most a third, slabs or not."""
     listener = Listener()
     MultiFocusFusion(register=register, slab=slab, n_scales=2, n_jobs=n_jobs, callback=listener).fuse([*STACK] * 2)
-    check_course(listener.told, ["fusing"])
-    shares = [completed / total for _, completed, total in listener.told]
+    check_course(listener.reports, ["fusing"])
+    shares = [completed / total for _, completed, total in listener.reports]
     assert shares[0] == 0
     assert max(after - before for before, after in pairwise(shares)) < 1 / 3
 
@@ -108,7 +108,7 @@ def test_a_stopped_fit_leaves_the_model_as_it_was(models, kind, stop_at, n_jobs)
     before = dict(vars(model))
     with pytest.raises(StoppedByCallback):
         model.fit(samples(kind)[::-1])
-    assert len(listener.told) == stop_at, "a callback that has asked to stop is not called again"
+    assert len(listener.reports) == stop_at, "a callback that has asked to stop is not called again"
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())
 
@@ -120,7 +120,7 @@ def test_a_stopped_task_is_not_told_more(models, kind, n_jobs):
     listener = Listener(stop_at=2)
     with pytest.raises(StoppedByCallback):
         use(kind, with_parameters(models[kind], n_jobs=n_jobs, callback=listener))
-    assert len(listener.told) == 2
+    assert len(listener.reports) == 2
 
 
 class Counting:
@@ -147,7 +147,7 @@ def test_a_stopped_task_ends_at_once(n_jobs):
     counting, listener = Counting(), Listener(stop_at=2)
     with pytest.raises(StoppedByCallback):
         predict_patches(counting, SHARP.astype(np.float32), n_jobs=n_jobs, meter=Meter(listener, "upscaling"))
-    assert len(listener.told) == 2
+    assert len(listener.reports) == 2
     n_done = counting.n_tiles
     assert n_done <= 2 + 5 * n_jobs, "no more than what was under way, of some forty tiles"
     time.sleep(0.05)
@@ -169,6 +169,6 @@ def test_verbose_shows_the_stages(capsys):
     MultiFocusFusion(n_scales=1, verbose=1).fuse(STACK)
     assert "MultiFocusFusion, fusing: " in capsys.readouterr().out
     make("anchored", verbose=1).fit([SHARP])
-    told = capsys.readouterr().out
-    assert "SuperResolution, learning: 3/3" in told
-    assert "SuperResolution, fitting maps: " in told
+    printed = capsys.readouterr().out
+    assert "SuperResolution, learning: 3/3" in printed
+    assert "SuperResolution, fitting maps: " in printed

@@ -289,14 +289,14 @@ def test_small_pictures(shape, text, rng):
 
 
 def test_progress_goes_from_start_to_end_once():
-    told = []
+    reports = []
     small = noisy(imresize(data.coffee(), 0.3), 10)
-    SuperResolution.pretrained(2, callback=lambda progress: told.append(progress) and None).upscale(small)
-    assert {progress.stage for progress in told} == {"upscaling"}
-    shares = [progress.share for progress in told]
+    SuperResolution.pretrained(2, callback=lambda progress: reports.append(progress) and None).upscale(small)
+    assert {progress.stage for progress in reports} == {"upscaling"}
+    shares = [progress.share for progress in reports]
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    assert told[-1].total == 4 * small.shape[0] * small.shape[1], "three planes are restored, one is enlarged"
+    assert reports[-1].total == 4 * small.shape[0] * small.shape[1], "three planes are restored, one is enlarged"
 
 
 # Files

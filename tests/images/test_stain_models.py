@@ -78,16 +78,16 @@ def test_files_that_contradict_themselves(separator, tmp_path, damage):
 def test_progress_is_told_and_a_stop_is_obeyed(separator, n_jobs):
     listener = Listener()
     own = StainSeparator(tile_size=1000, n_jobs=n_jobs, callback=listener).fit(TILE)
-    assert [stage for stage, _, _ in listener.told] == ["learning"] * own.n_iter_
-    listener.told.clear()
+    assert [stage for stage, _, _ in listener.reports] == ["learning"] * own.n_iter_
+    listener.reports.clear()
     densities = own.transform(TILE)
-    check_course(listener.told, ["separating"])
-    listener.told.clear()
+    check_course(listener.reports, ["separating"])
+    listener.reports.clear()
     own.inverse_transform(densities)
-    check_course(listener.told, ["drawing"])
-    listener.told.clear()
+    check_course(listener.reports, ["drawing"])
+    listener.reports.clear()
     own.normalize(TILE, source=separator)
-    check_course(listener.told, ["normalizing"])
+    check_course(listener.reports, ["normalizing"])
     before = dict(vars(own))
     own.set_params(callback=Listener(stop_at=2))
     with pytest.raises(StoppedByCallback):

@@ -78,7 +78,7 @@ def update(group, sums):
     """Return the dictionaries after a sweep over the atoms of a copy of the group."""
     fresh = group_atoms(in_view_order([group]), group.weights, coupled=True, joint=group.joint, n_fixed=0)[0]
     fresh.atoms[:] = group.atoms
-    Statistics(n_sweeps=1).apply(fresh, sums)
+    Statistics().apply(fresh, sums)
     return in_view_order([fresh])
 
 

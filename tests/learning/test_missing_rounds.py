@@ -302,7 +302,7 @@ def test_filled_samples_teach_more_of_patches():
         damaged = np.where(missing, np.nan, X)
 
         def error(given, X=X, missing=missing, damaged=damaged, **options):
-            settings = LearningSettings.checked(n_components=64, rule=CodingRule(6), max_iter=16, random_state=0)
+            settings = LearningSettings(n_components=64, rule=CodingRule(6), max_iter=16, random_state=0)
             data = InMemory([given])
             data.missing = True
             fitted = engine.fit(data, replace(settings, **options), Threads(), find_moments=False)

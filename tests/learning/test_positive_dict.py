@@ -161,18 +161,18 @@ def test_atoms_that_move_on_stay_positive(rng):
 
 
 def test_the_loop_tells_the_update_of_positive_codes(Xs, monkeypatch):
-    told, apply = [], updates.Sequential.apply
+    passed, apply = [], updates.Sequential.apply
 
     def listen(self, *arguments, **options):
-        told.append(options["positive_code"])
+        passed.append(options["positive_code"])
         return apply(self, *arguments, **options)
 
     monkeypatch.setattr(updates.Sequential, "apply", listen)
     for positive in (False, True):
         rule = CodingRule(2, positive=positive)
-        settings = LearningSettings.checked(n_components=12, rule=rule, update="sequential", random_state=0)
+        settings = LearningSettings(n_components=12, rule=rule, update="sequential", random_state=0)
         engine.fit(InMemory(Xs), settings, Threads(1))
-    assert told == [False, True]
+    assert passed == [False, True]
 
 
 def test_the_kernels_refuse_signs_that_do_not_fit_the_views():
@@ -353,9 +353,9 @@ def test_one_view_has_one_sign(Xs):
 def test_ksvd_cannot_keep_codes_positive():
     rule = CodingRule(3, None, positive=True)
     with pytest.raises(ValueError, match=r"update='ksvd' finds coefficients .*='statistics', 'sequential' or 'mod'"):
-        LearningSettings.checked(n_components=4, rule=rule, update="ksvd")
+        LearningSettings(n_components=4, rule=rule, update="ksvd")
     for update in ("statistics", "sequential", "mod"):
-        LearningSettings.checked(n_components=4, rule=rule, update=update)
+        LearningSettings(n_components=4, rule=rule, update=update)
 
 
 # Ways to learn

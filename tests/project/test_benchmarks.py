@@ -40,8 +40,8 @@ def test_it_has_the_shape_and_the_options_of_all(file, shape):
     call = call_of_main(tree)
     assert [argument.id for argument in call.args] == ["cases", "run", "report"]
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    told = {name: ast.literal_eval(given[name]) for name in ("data", "repeats")}
-    parser = shape.make_parser(ast.get_docstring(tree), **told)
+    options = {name: ast.literal_eval(given[name]) for name in ("data", "repeats")}
+    parser = shape.make_parser(ast.get_docstring(tree), **options)
     text = parser.format_help()
     assert all(option in text for option in ("--data", "--output", "--repeats", "--quick"))
 

@@ -57,7 +57,7 @@ def test_a_signal_that_is_to_be_ignored_is_ignored(tmp_path):
     command = python(ignore + COMMAND, "serve", "--no-browser")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command, env=environment(TMPDIR=str(tmp_path)), **pipes) as process:
-        with patient(process, "the server had told its address"):
+        with patient(process, "the server had printed its address"):
             line = process.stdout.readline().strip()
         address = [line, *line.removeprefix("The page is at http://127.0.0.1:").rstrip("/").split("/")]
         assert answers(address)
@@ -78,7 +78,7 @@ def test_a_closed_terminal_leaves_nothing_behind(tmp_path):
     with started(command, env=environment(TMPDIR=str(tmp_path)), **terminal) as process:
         os.close(theirs)
         reported = b""
-        with patient(process, "the server had told its address"):
+        with patient(process, "the server had printed its address"):
             while b"Ctrl-C ends it" not in reported:
                 reported += os.read(ours, 4096)
         assert len(folders(tmp_path)) == 1

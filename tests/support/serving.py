@@ -58,11 +58,11 @@ class Client:
         """Wait until a job is in one of some states; in an end state if none are named."""
         wanted = states or ("done", "failed", "cancelled")
 
-        def told_when_there():
+        def state_if_wanted():
             _, reported = self.json("GET", f"/jobs/{job['id']}")
             return reported if reported["state"] in wanted else None
 
-        return wait_until(told_when_there, f"the job was {' or '.join(wanted)}")
+        return wait_until(state_if_wanted, f"the job was {' or '.join(wanted)}")
 
     def do(self, task, *files, **options):
         status, job = self.begin(task, *files, **options)
@@ -178,7 +178,7 @@ def program(folder, *options, browser="", files=None):
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with started(command, env=environment(**variables), **pipes) as process:
-        with patient(process, "the server had told its address"):
+        with patient(process, "the server had printed its address"):
             lines = [process.stdout.readline(), process.stdout.readline()]
         yield process, re.search(r"http://127\.0\.0\.1:(\d+)/([\w-]+)/$", lines[0].strip()), lines
 

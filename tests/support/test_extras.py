@@ -51,8 +51,8 @@ def test_only_errors_about_absent_packages_count(error, package):
 
 def test_every_extra_has_its_packages_in_the_table():
     content = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    told = {origin.partition("[")[2].rstrip("]") for origin in extras.PACKAGES.values() if "[" in origin}
-    assert told == set(content["project"]["optional-dependencies"]) - {"all"}
+    named = {origin.partition("[")[2].rstrip("]") for origin in extras.PACKAGES.values() if "[" in origin}
+    assert named == set(content["project"]["optional-dependencies"]) - {"all"}
     assert {canonicalize_name(name) for name in ("pillow_heif", "soundfile")} <= {
         canonicalize_name(name) for name in extras.PACKAGES
     }

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.running import RunMixin
+from ..estimators.running import TASK_CONSTRAINTS, RunMixin
 from ..estimators.saving import SavedMixin
 from ..files.models import JSON
 from ..files.packing import pack_half, unpack_half
@@ -119,14 +119,11 @@ class BandwidthExtension(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[m
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_components": (COUNT,),
-        "n_nonzero_coefs": (COUNT,),
+        **TASK_CONSTRAINTS,
         "context": (Integer(0),),
         "n_features": (COUNT,),
         "n_details": (COUNT,),
         "n_dictionaries": (COUNT,),
-        "max_samples": (COUNT,),
-        "max_iter": (COUNT,),
         "strength": (SHARE,),
         **RunMixin._parameter_constraints,
     }

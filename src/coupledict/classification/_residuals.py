@@ -413,10 +413,8 @@ class SparseRepresentationClassifier(RunMixin, SavedMixin, PicturedMixin, Classi
         Parameters
         ----------
         X : as in :meth:`decision_function`
-        y : array of shape (n_samples,)
-            The right labels.
-        sample_weight : array of shape (n_samples,), optional
-            How much each sample counts.
+        y, sample_weight
+            As in :meth:`CoupledClassifier.score`.
 
         Returns
         -------

@@ -19,7 +19,7 @@ from ..kernels.instruction_sets import active_level
 from ..parallel.cancel import CancelToken
 from .results import ChunkCodes, Coded
 
-TYPICAL_NONZERO = 8  # a first guess where tol or alpha, not a limit, decides the number of nonzeros
+TYPICAL_NONZERO = 8  # a first guess where tol or alpha, not a limit, determines the number of nonzeros
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Scratch:
         return cls(_native.Workspace(), CancelToken(), np.empty(n), np.empty(n, np.uint8))
 
     def for_rows(self, n: int) -> Scratch:
-        """Return scratch memory for coding n other samples meanwhile, with outputs of its own."""
+        """Return scratch memory with outputs of its own, for coding n other samples in between."""
         return Scratch(self.workspace, self.cancel, np.empty(n), np.empty(n, np.uint8))
 
 
@@ -67,7 +67,7 @@ class Filler:
         self._atoms = [np.ascontiguousarray(atoms, dtype) for atoms in dictionaries]
 
     def fill(self, views: Sequence[Array], codes: ChunkCodes) -> list[Array]:
-        """Return the views of coded samples, all in one group, as new arrays without missing entries."""
+        """Return the views of coded samples as new arrays without missing entries; all views are in one group."""
         filled = []
         for view, atoms in zip(views, self._atoms, strict=True):
             out = np.empty(view.shape, view.dtype)
@@ -123,7 +123,7 @@ class Coder(ABC):
         return views if self.filled_by is None else self.filled_by.fill(views, scratch)
 
     def fill(self, views: list[Array], scratch: Scratch) -> list[Array]:
-        """Return the views of a chunk as new arrays, with what their codes say for missing entries."""
+        """Return the views of a chunk as new arrays, with missing entries predicted by the codes."""
         if self.filler is None:
             raise ValueError("Expected a coder for samples with missing entries.")
         return self.filler.fill(views, self.encode_rows(views, scratch.for_rows(len(views[0]))))
@@ -133,7 +133,7 @@ class Coder(ABC):
         """Code a chunk of samples; write the squared residual and the status of each into `scratch`."""
 
     def penalty_of(self, codes: ChunkCodes) -> float:
-        """Return what codes cost beside the squared residual, in its units: twice the penalty of the lasso, else 0."""
+        """Return what codes cost in addition to the squared residual, in its units: twice the lasso penalty, else 0."""
         return 0.0
 
     def count_unreached(self, coded: Coded) -> int:
@@ -175,7 +175,7 @@ class Shortfall:
     unreached : int
         Those that ended above tol although they were allowed more atoms.
     unknown : int
-        Those that have no known entry, and thus no code.
+        Those that have no known entry, and therefore no code.
     positive : bool
         Whether coefficients are not negative.
     """

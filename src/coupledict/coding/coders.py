@@ -1,4 +1,4 @@
-"""From a recipe to its coder."""
+"""Makes the coder of a recipe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .samples import Samples
 
 
 def make_coder(recipe: Recipe, threads: Threads) -> Coder:
-    """Return the coder of a recipe; the threads are those that make it."""
+    """Return the coder of a recipe; `threads` are used to make it."""
     coder = IncompleteCoder(recipe) if recipe.missing else KernelCoder(recipe, threads.count, threads.cancel)
     if recipe.filled_by is not None:
         coder.filled_by = IncompleteCoder(recipe.filled_by)
@@ -43,7 +43,7 @@ class PreparedCoder:
     dtype : float32 or float64
         Number type of the samples and the codes.
     n_samples : int
-        About how many samples will be coded, in all calls together.
+        Approximate number of samples that will be coded in all calls together.
     weights : array of shape (n_views,), optional
         Positive weights of the views; 1 if left out.
     n_jobs : int

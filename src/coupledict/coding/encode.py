@@ -1,4 +1,4 @@
-"""``sparse_encode``: checks samples and dictionaries as users give them, and codes the samples in one pass."""
+"""``sparse_encode``: checks samples and dictionaries as given by users, and codes the samples in one pass."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from .rule import CODING_CONSTRAINTS, CodingRule
 from .samples import Samples
 
 
-def check_dictionaries(value: object, name: str = "dictionary") -> tuple[ViewList, bool]:
+def check_dictionaries(value: object) -> tuple[ViewList, bool]:
     """Return the dictionaries as a list, and whether a single array was given."""
+    name = "dictionary"
     listed = list_views(value, name=name)
     single = not is_view_list(listed, name)
     dictionaries = check_views(listed, name, single=single, names=view_names(value), paired=False)
@@ -58,32 +59,32 @@ def match_views(
     dictionaries: Sequence[Array | None],
     *,
     single: bool,
-    name: str = "X",
     missing: Missing = "error",
     keep_mapped: bool = False,
     names: Sequence[str] | None = None,
 ) -> tuple[list[int], list[Array], bool]:
     """Return the numbers and arrays of the views that are present in X, checked against the dictionaries.
 
-    Several views are a list, as `list_views` returns it; `names` are those of the views, for errors.
+    Several views are given as a list, as `list_views` returns it; `names` are the names of the views in error
+    messages.
 
-    The last result is whether entries may be missing: because `missing` says so, or the views themselves. Arrays in
-    mapped files are copied to memory, unless they are kept for :func:`coupledict.foundation.arrays.read_rows`. Sparse
-    arrays are kept, in CSR format.
+    The last result is whether entries may be missing, because `missing` or the views themselves say so. Arrays in
+    mapped files are copied to memory unless `keep_mapped` is set; :func:`coupledict.foundation.arrays.read_rows` then
+    reads them. Sparse arrays stay sparse, in CSR format.
     """
-    views = check_views(X, name, single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
+    views = check_views(X, "X", single=single, keep_mapped=keep_mapped, keep_sparse=True, names=names)
     if len(views) != len(dictionaries):
         raise ValueError(
-            f"Expected {len(dictionaries)} views in {name}, one for each dictionary (None for an absent one),"
+            f"Expected {len(dictionaries)} views in X, one for each dictionary (None for an absent one),"
             f" got {len(views)}."
         )
     present = [v for v, view in enumerate(views) if view is not None]
     if not present:
-        raise ValueError(f"Expected at least one view in {name}, got only None.")
+        raise ValueError("Expected at least one view in X, got only None.")
     arrays: list[Array] = []
     labels: list[str] = []
     for v in present:
-        view, d, label = views[v], dictionaries[v], name if single else view_labels([v], names, name)[0]
+        view, d, label = views[v], dictionaries[v], "X" if single else view_labels([v], names)[0]
         assert view is not None
         if d is None:
             raise ValueError(f"Expected {label} to be None, as dictionary[{v}] is; got an array of shape {view.shape}.")
@@ -258,7 +259,7 @@ def lasso_gaps(
     X, dictionary, alpha, positive_code, missing, view_weights
         As in :func:`coupledict.sparse_encode`.
     codes : array or scipy.sparse array of shape (n_samples, n_components)
-        Codes of `X`, from anywhere.
+        Codes of `X`, however they were computed.
 
     Returns
     -------
@@ -289,7 +290,7 @@ def lasso_gaps(
 
 @dataclass(frozen=True)
 class _Given:
-    """The views that are given and have a weight: samples, dictionaries and weights."""
+    """The given views whose weight is positive: samples, dictionaries and weights."""
 
     samples: Samples
     dictionaries: list[Array]
@@ -297,7 +298,7 @@ class _Given:
 
 
 def _open(X: ViewsLike, dictionary: ViewsLike, view_weights: object, missing: Missing) -> _Given:
-    """Check samples and dictionaries as users give them."""
+    """Check samples and dictionaries as given by users."""
     check_value(missing, "missing", MISSING)
     dictionaries, single = check_dictionaries(dictionary)
     named = view_names(dictionary)

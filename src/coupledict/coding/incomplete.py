@@ -1,8 +1,8 @@
 """Coding of samples with missing entries: each as if it had its known entries alone.
 
-NaN stands for a missing entry, a row of NaN in a view for an absent view. Samples that have the same views, each
-complete, share a coder with a Gram matrix. A sample that misses single entries would have a Gram matrix of its own, so
-these samples go to the kernel for masked signals, which needs none.
+NaN stands for a missing entry, and a row of NaN in a view for an absent view. Samples that have the same views, all of
+them complete, share a coder with a Gram matrix. A sample that lacks single entries would need a Gram matrix of its own,
+so such samples are coded by the kernel for masked signals, which needs none.
 """
 
 from __future__ import annotations
@@ -16,43 +16,33 @@ import numpy.typing as npt
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
 from ..kernels import _native
-from .coder import Coder, Filler, Scratch
+from .coder import Filler, Scratch
 from .kernel import KernelCoder, gram_pays
 from .recipe import Recipe
-from .results import ChunkCodes, Coded
+from .results import ChunkCodes
 
 MAX_VIEWS = 16  # with more views, there are too many sets of them to give each a coder
 
 
-class IncompleteCoder(Coder):
+class IncompleteCoder(KernelCoder):
     """OMP, OLS and the lasso over the known entries of each sample.
 
     How a sample is coded depends on the sample and the recipe alone, not on the other samples of its chunk.
     """
 
     def __init__(self, recipe: Recipe) -> None:
-        masked = KernelCoder(recipe, 1, masked=True)
-        self._masked = masked
-        self.n_atoms = masked.n_atoms
-        self.dtype = masked.dtype
-        self.groups = masked.groups
-        self.tol = masked.tol
-        self.positive = masked.positive
-        self.n_nonzero = masked.n_nonzero
-        self.typical_nonzero = masked.typical_nonzero
-        self.multiply_adds = masked.multiply_adds
-        self.whole_blocks = masked.whole_blocks
+        super().__init__(recipe, 1, masked=True)
         self.filler = Filler(recipe.dictionaries, recipe.dtype)
-        # The number of nonzeros that is left out means a tenth of all features, also for samples that know fewer.
+        # If n_nonzero is left out, it is a tenth of all features, even for samples with fewer known entries.
         n_nonzero = None if recipe.rule.pursuit == "lasso" else self.n_nonzero
         self._recipe = replace(recipe, missing=False, rule=replace(recipe.rule, n_nonzero=n_nonzero))
-        self._coders: dict[tuple[int, ...], Coder] = {}
+        self._coders: dict[tuple[int, ...], KernelCoder] = {}
 
     def encode_rows(self, views: list[Array], scratch: Scratch) -> ChunkCodes:
         """Code a chunk of samples."""
         codes = self._encode_parts(views, scratch)
-        for view, scale in zip(views, self._masked.scales, strict=True):
-            if scale == 0:  # the kernel multiplies by it, and infinity times 0 would pass for a missing entry
+        for view, scale in zip(views, self.scales, strict=True):
+            if scale == 0:  # the kernel multiplies by it, and infinity times 0 would be taken for a missing entry
                 scratch.status[np.isinf(view).any(axis=1)] = _native.NOT_FINITE
         return codes
 
@@ -60,27 +50,19 @@ class IncompleteCoder(Coder):
         n = views[0].shape[0]
         codes = ChunkCodes(np.zeros(n, np.int32), np.empty(0, np.int32), [np.empty(0, self.dtype)])
         for present, rows in self._parts(views):
-            coder = self._masked if present is None else self._coder_of(present)
+            encode = super().encode_rows if present is None else self._coder_of(present).encode_rows
             chosen = list(range(len(views))) if present is None else present
             if rows.size == n:
-                return coder.encode_rows([views[v] for v in chosen], scratch)
+                return encode([views[v] for v in chosen], scratch)
             own = scratch.for_rows(rows.size)
-            part = coder.encode_rows([views[v][rows] for v in chosen], own)
+            part = encode([views[v][rows] for v in chosen], own)
             scratch.energy[rows] = own.energy
             scratch.status[rows] = own.status
             codes = codes.filled(rows, part)
         return codes
 
-    def penalty_of(self, codes: ChunkCodes) -> float:
-        """Return twice alpha times the sum of the absolute coefficients."""
-        return self._masked.penalty_of(codes)
-
-    def count_unreached(self, coded: Coded) -> int:
-        """Return how many samples ended above tol although they were allowed more atoms."""
-        return self._masked.count_unreached(coded)
-
     def _parts(self, views: list[Array]) -> Iterator[tuple[tuple[int, ...] | None, npt.NDArray[np.int64]]]:
-        """Yield sets of views with the samples that have just these, complete; None with all other samples."""
+        """Yield sets of views, each with the samples that have exactly these, complete; then None with all others."""
         n_missing = np.stack([np.count_nonzero(np.isnan(view), axis=1) for view in views])
         widths = np.array([view.shape[1] for view in views])[:, None]
         absent = n_missing == widths
@@ -99,7 +81,7 @@ class IncompleteCoder(Coder):
             yield None, np.flatnonzero(others)
 
     def _pays(self, present: tuple[int, ...]) -> bool:
-        """Return whether samples of these views have a coder of their own.
+        """Return whether a coder of their own pays for samples of these views.
 
         There may be as many sets of views as there are subsets, and samples are assumed to be spread evenly over them.
         """
@@ -118,10 +100,10 @@ class IncompleteCoder(Coder):
             self._recipe, dictionaries=chosen, weights=self._recipe.weights[list(present)], n_samples=n_samples
         )
 
-    def _coder_of(self, present: tuple[int, ...]) -> Coder:
-        """Return the coder of a set of views, made when the first sample needs it.
+    def _coder_of(self, present: tuple[int, ...]) -> KernelCoder:
+        """Return the coder of a set of views; it is made when the first sample needs it.
 
-        There is no lock, which a forked process could inherit locked: two threads may both make one.
+        There is no lock, because a forked process could inherit it locked; instead, two threads may both make a coder.
         """
         coder = self._coders.get(present)
         if coder is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..foundation.arrays import Array, Floats
 
-ROWS_AT_ONCE = 1 << 21  # numbers that are normalised at a time
+ROWS_AT_ONCE = 1 << 21  # numbers normalised at a time
 
 
 def normalize_atoms(
@@ -37,7 +37,7 @@ def normalize_atoms(
 
 def _normalize_rows(dictionaries: Sequence[Array], scales: Floats) -> tuple[Floats, Floats]:
     """Normalise joint atoms; each is first divided by its largest entry, so that no square over- or underflows."""
-    # In C order, whatever the layout of the dictionaries: sums over the features then always round the same.
+    # In C order, whatever the layout of the dictionaries, so that sums over the features always round in the same way.
     joint = np.ascontiguousarray(
         np.hstack([np.asarray(d, np.float64) * scale for d, scale in zip(dictionaries, scales, strict=True)])
     )

@@ -20,8 +20,8 @@ from .joint_atoms import normalize_atoms
 from .recipe import Recipe
 from .results import ChunkCodes, Coded
 
-# With the Gram matrix, a step updates K numbers for each atom before it. Where those of a sample leave the caches, an
-# update takes as long as this many multiply-adds of a matrix product.
+# With the Gram matrix, a step updates K numbers for each atom chosen before it. Where those of a sample exceed the
+# caches, an update takes as long as this many multiply-adds of a matrix product.
 STREAMED_UPDATE, CACHED_BYTES = 8, 1 << 18
 LARGE_DICTIONARY = 1 << 20  # K times features; without a Gram matrix, samples then share matrix products
 
@@ -73,7 +73,8 @@ class KernelCoder(Coder):
             method="gram_free" if self.whole_blocks else "gram",
         )
         make_plan = _native.Plan32 if dtype == np.float32 else _native.Plan64
-        # The plan keeps what makes the dictionaries in float64; it must not refer to this object, which has the plan.
+        # The plan keeps this function, which makes the dictionaries in float64; it must not refer to this object, which
+        # holds the plan.
         normalized = partial(_normalize_groups, dictionaries, scales, self.groups)
         self._plan = make_plan(
             normalized(dtype), self.scales, active_level(), masked, partial(normalized, np.dtype(np.float64))
@@ -81,7 +82,7 @@ class KernelCoder(Coder):
         if with_gram:
             group_widths = [sum(dictionaries[v].shape[1] for v in group) for group in self.groups]
             _fill_gram(self._plan, group_widths, self.n_atoms, n_jobs, cancel)
-        steps = min(self.n_nonzero, 2 * self.typical_nonzero)  # where the number is open, some samples take many
+        steps = min(self.n_nonzero, 2 * self.typical_nonzero)  # without a limit, some samples take many
         orthogonalising = self.n_atoms * steps**2 * len(self.groups)
         correlating = self.n_atoms * n_features * (1 if with_gram else steps)
         self.multiply_adds = float(orthogonalising + correlating)
@@ -91,7 +92,7 @@ class KernelCoder(Coder):
         codes = self._plan.encode(
             views, self._settings, scratch.workspace, scratch.cancel.flag, scratch.energy, scratch.status
         )
-        with np.errstate(over="ignore"):  # an energy that overflows is infinite, and thus above any tol
+        with np.errstate(over="ignore"):  # an energy that overflows is infinite, and therefore above any tol
             np.multiply(scratch.energy, self._top_weight, out=scratch.energy)
         return ChunkCodes(*codes)
 

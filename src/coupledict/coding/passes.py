@@ -29,8 +29,8 @@ from .coder import Coder, Filler, Scratch, Workspaces
 from .results import ChunkCodes, Coded, GrowingArray, PassSums, Sums, WorstSamples
 from .samples import Samples
 
-SUMS_SHARE = 50  # in a small chunk, multiply-adds of coding for each number of the sums
-CHUNKS = 8  # of a pass over many samples: enough to share, and few sums to add
+SUMS_SHARE = 50  # least multiply-adds of coding, in a small chunk, for each number of the sums
+CHUNKS = 8  # of a pass over many samples: enough to share among threads, and few sums to add
 ADDS_PER_CALL = 3e7  # a tenth of a second where the sums are far larger than any cache
 
 
@@ -67,7 +67,7 @@ def encode(coder: Coder, samples: Samples, threads: Threads, *, chunk_size: int 
 
 
 class Explained(ABC):
-    """X in B = C^T X: the views that codes are to explain, and what is done about their missing entries.
+    """X in B = C^T X: the views that the codes should explain, and the treatment of their missing entries.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class CompleteViews(Explained):
 
 
 class IncompleteViews(Explained):
-    """Views with missing entries, which are filled in with what the codes say."""
+    """Views with missing entries, which are filled in with what the codes predict."""
 
     has_gaps = True
 
@@ -115,7 +115,7 @@ class IncompleteViews(Explained):
         self._filler = filler
 
     def add(self, views: list[Array], codes: ChunkCodes, scratch: Scratch, sums: PassSums) -> list[Array]:
-        """Add the views, filled in; also the part of the sums that known entries stand for."""
+        """Add the filled-in views, and the part of the sums that comes from known entries."""
         has_view = self._samples_with(views, scratch)
         kept = self._kept(codes, has_view)
         for group, part, own in zip(self.groups, kept, sums.sums, strict=True):
@@ -133,18 +133,18 @@ class IncompleteViews(Explained):
         return [np.asarray(~np.isnan(view).all(axis=1)) for view in views]
 
     def _kept(self, codes: ChunkCodes, has_view: list[Flags]) -> list[ChunkCodes]:
-        """Return the codes that count in each group."""
+        """Return the codes that are counted in each group."""
         return [codes] * len(self.groups)
 
     def _counted(self, views: list[Array], has_view: list[Flags]) -> list[Array]:
-        """Return the rows of each view whose energy counts."""
+        """Return the rows of each view whose energy is counted."""
         return views
 
 
 class IncompleteTargets(IncompleteViews):
     """The same for views that are explained but not coded, each a group of its own.
 
-    Samples that lack the view, or everything that it could be predicted from, do not count.
+    Samples that lack the view, or everything that it could be predicted from, are not counted.
     """
 
     def _samples_with(self, views: list[Array], scratch: Scratch) -> list[Flags]:
@@ -205,8 +205,8 @@ def _accumulate(
 def _rows_of_chunk(n: int, coder: Coder, width: int) -> int:
     """Return how many samples share their sums; it does not depend on the number of threads.
 
-    Sums are written and added once for each chunk. A few samples whose coding takes long, as by the lasso, are cut into
-    smaller chunks, so that there is one for every thread.
+    Sums are written and added once per chunk. A small number of samples whose coding takes long, as with the lasso, is
+    split into smaller chunks, so that there is one for every thread.
     """
     least = max(512, 2 * coder.n_atoms)
     if n < 4 * least:
@@ -217,7 +217,7 @@ def _rows_of_chunk(n: int, coder: Coder, width: int) -> int:
 
 
 def _explained(coder: Coder, samples: Samples, targets: Samples | None) -> Explained:
-    """Return how a pass treats the views that its codes are to explain: those that are coded, or the targets."""
+    """Return how a pass treats the views that its codes should explain: those that are coded, or the targets."""
     if targets is None:
         widths = samples.widths
         return (
@@ -236,10 +236,10 @@ def sum_codes(
 ) -> PassSums:
     """Code all samples and keep only sums over the codes, and the `n_worst` worst coded samples.
 
-    With `targets`, X in B = C^T X are these views of the same samples: all in one group, or each in its own if entries
-    may be missing; then only samples that have the view count. The size of the chunks does not depend on the number of
-    threads, and their sums are added in order: the result is the same to the last bit for any number. Memory: the sums
-    of a few chunks per thread.
+    With `targets`, X in B = C^T X consists of these views of the same samples: all in one group, or each in its own if
+    entries may be missing; then only samples that have the view are counted. The size of the chunks does not depend on
+    the number of threads, and their sums are added in order: the result is the same to the last bit for any number.
+    Memory: the sums of a few chunks per thread.
     """
     explained = _explained(coder, samples, targets)
     chunks, short = split_chunks(

@@ -1,4 +1,4 @@
-"""The recipe of a coder: plain data, from which every process can make the same coder."""
+"""The recipe of a coder: plain data from which any process can make the same coder."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Recipe:
         Number type of the samples and the codes.
     rule : CodingRule
     n_samples : int
-        About how many samples will be coded; for a few, computing the Gram matrix would not pay.
+        Approximate number of samples that will be coded; for a few, the Gram matrix would not pay.
     missing : bool
         Whether samples may hold NaN, which stands for a missing entry.
     targets : list of arrays (n_components, n_features_v)
-        Dictionaries of views that codes are to explain although these views are not coded; they fill in missing entries
-        there. Empty if there are no such views, or if nothing is missing.
+        Dictionaries of views that the codes should explain although these views are not coded; they fill in the missing
+        entries there. Empty if there are no such views, or if nothing is missing.
     filled_by : Recipe or None
-        Of a coder that fills in missing entries before the samples are coded, as complete ones.
+        Recipe of a coder that fills in missing entries first; the samples are then coded as complete ones.
     gram : bool or None
-        Whether the Gram matrix is computed if it fits in memory; None: if it saves time. Codes do not depend on it.
+        Whether the Gram matrix is computed if it fits in memory; None: if that saves time. Codes do not depend on it.
     """
 
     dictionaries: list[Array]
@@ -66,7 +66,7 @@ class Recipe:
 
     @property
     def most_nonzero(self) -> int:
-        """Nonzeros that a sample can have: an atom is orthogonalised within its group, which limits their number."""
+        """Largest possible number of nonzeros: atoms are orthogonalised within their group, which limits it."""
         widths = [int(atoms.shape[1]) for atoms in self.dictionaries]
         return min([self.n_atoms, *([sum(widths)] if self.n_groups == 1 else widths)])
 

@@ -43,14 +43,14 @@ class ChunkCodes:
     values: list[Array]
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> ChunkCodes:
-        """Return the same codes without the nonzeros of rows that are not to be kept."""
+        """Return the same codes without the nonzeros of the other rows."""
         if keep.all():
             return self
         own = np.repeat(keep, self.counts)
         return ChunkCodes(np.where(keep, self.counts, 0), self.indices[own], [values[own] for values in self.values])
 
     def filled(self, rows: npt.NDArray[np.int64], other: ChunkCodes) -> ChunkCodes:
-        """Return the same codes with those of `other` for some rows, which have no nonzeros yet."""
+        """Return the same codes with those of `other` in some rows, which have no nonzeros yet."""
         counts = self.counts.copy()
         counts[rows] = other.counts
         is_other = np.zeros(counts.size, bool)
@@ -96,12 +96,31 @@ class Coded:
         return codes
 
 
-@dataclass(frozen=True)
-class Sums:
+class Additive:
+    """A dataclass that adds up: ``+=`` adds every field of another one to its own, arrays and lists in place."""
+
+    def __iadd__(self, other: Any) -> Self:
+        for name, value in vars(self).items():
+            setattr(self, name, _add(value, getattr(other, name)))
+        return self
+
+
+def _add(total: Any, value: Any) -> Any:
+    """Return the sum of two fields; lists are added entry by entry, and None stands for no sum."""
+    if isinstance(total, list):
+        return [_add(*pair) for pair in zip(total, value, strict=True)]
+    if total is not None:
+        total += value
+    return total
+
+
+@dataclass
+class Sums(Additive):
     """A = C^T C and B = C^T X of one group of views; X and B have the views side by side.
 
-    Missing entries of X are filled in with what the codes say. Then `known` has, for each atom and feature, the sum of
-    the squared coefficients of the samples that know this feature: the part of the diagonal of A that data stands for.
+    Missing entries of X are filled in with what the codes predict. Then `known` holds, for each atom and feature, the
+    sum of the squared coefficients of the samples in which this feature is known: the part of the diagonal of A that
+    comes from data.
     """
 
     a: Floats
@@ -111,7 +130,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class WorstSamples:
-    """The at most `limit` samples with the largest squared residuals: these, descending, and the rows of every view."""
+    """At most `limit` samples with the largest squared residuals: these, descending, and the rows of each view."""
 
     limit: int
     energy: Floats
@@ -128,7 +147,7 @@ class WorstSamples:
         rows = np.argsort(-energy, kind="stable")[:limit]
         return cls(limit, energy[rows], [view[rows] for view in views])
 
-    def merge(self, other: WorstSamples) -> WorstSamples:
+    def __add__(self, other: WorstSamples) -> WorstSamples:
         """Return the worst samples of both; of equal residuals, those of `self` come first."""
         if not self.limit:
             return self
@@ -139,7 +158,7 @@ class WorstSamples:
 
 
 @dataclass
-class PassSums:
+class PassSums(Additive):
     """The result of a pass that does not keep the codes: of a chunk, a block or all samples; ``+=`` adds others.
 
     Attributes
@@ -153,16 +172,16 @@ class PassSums:
         Weighted squared residual of all samples.
     n_nonzeros : int
     view_energy : array of shape (n_views,)
-        Squared norm of the samples of each view, missing entries filled in. For views that are explained but not
-        coded, that of samples that have the view.
+        Squared norm of the samples of each view, with missing entries filled in. For views that are explained but not
+        coded, only samples that have the view are counted.
     known_energy : array of shape (n_views,)
         The same over the known entries alone.
     view_samples : array of shape (n_views,)
         Number of samples that have each view.
     worst : WorstSamples
     penalty : float
-        What the codes cost, beside the squared residual: for the lasso, twice the penalty times the sum of the absolute
-        coefficients; else 0.
+        What the codes cost in addition to the squared residual: for the lasso, twice the penalty times the sum of the
+        absolute coefficients; otherwise 0.
     """
 
     n_samples: int
@@ -207,30 +226,13 @@ class PassSums:
         for array in (*arrays, self.uses, self.view_energy, self.known_energy, self.view_samples):
             array.fill(0)
 
-    def __iadd__(self, other: PassSums) -> Self:
-        """Add the sums of other samples."""
-        for mine, theirs in zip(self.sums, other.sums, strict=True):
-            mine.a.__iadd__(theirs.a)
-            mine.b.__iadd__(theirs.b)
-            if mine.known is not None and theirs.known is not None:
-                mine.known.__iadd__(theirs.known)
-        self.n_samples += other.n_samples
-        self.uses += other.uses
-        self.energy += other.energy
-        self.n_nonzeros += other.n_nonzeros
-        self.penalty += other.penalty
-        self.view_energy += other.view_energy
-        self.known_energy += other.known_energy
-        self.view_samples += other.view_samples
-        self.worst = self.worst.merge(other.worst)
-        return self
-
     def estimate_complete(self, g: int, atoms: Floats) -> Sums:
         """Return the sums of group g as they would be if nothing were missing, estimated from the known entries.
 
-        Missing entries were filled in with codes times `atoms`, so they have no residual, and C^T (X - C D) is that of
-        the known entries alone. It is divided by the share of the squared coefficients that stands for known entries,
-        for each atom and feature. Without this, atoms that update from the sums would move by that share of the way.
+        Missing entries were filled in with codes times `atoms`, so they have no residual, and C^T (X - C D) comes from
+        the known entries alone. For each atom and feature, it is divided by the share of the squared coefficients that
+        belongs to known entries. Otherwise, atoms that are updated from the sums would move by that share of the way
+        only.
         """
         sums = self.sums[g]
         if sums.known is None:
@@ -249,12 +251,12 @@ class PassSums:
         return self
 
 
-TRUSTED_USES = 8  # the share of an atom that fewer samples use is drawn towards that of all atoms
+TRUSTED_USES = 8  # if fewer samples use an atom, its share is drawn towards that of all atoms
 LEAST_SHARE = 0.02
 
 
 def known_share(known: Floats, total: Floats, uses: npt.NDArray[np.int64]) -> Floats:
-    """Return the share of the squared coefficients that stands for known entries, for each atom and feature."""
+    """Return, for each atom and feature, the share of the squared coefficients that belongs to known entries."""
     overall = known.sum(axis=0) / max(float(total.sum()), np.finfo(np.float64).tiny)
     own = known / np.where(total > 0, total, 1)[:, None]
     trust = (uses / (uses + TRUSTED_USES))[:, None]

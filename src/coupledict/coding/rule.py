@@ -9,7 +9,7 @@ import numpy as np
 from ..foundation.choices import Coupling, Pursuit
 from ..foundation.parameters import BOOLEAN, COUNT, NON_NEGATIVE, NONE, Choice, Constraints, Real
 
-#: The parameters that every estimator and function which codes samples has.
+#: Parameters of every estimator and function that codes samples.
 CODING_CONSTRAINTS: Constraints = {
     "n_nonzero_coefs": (NONE, COUNT),
     "tol": (NONE, Real(0, noun="squared norm")),

@@ -14,11 +14,11 @@ from ..foundation.mapped import dense, rows_in_memory
 from ..foundation.standardization import Standardization
 from ..kernels import _native
 
-ROWS_AT_ONCE = 16384  # that are looked at for an error
+ROWS_AT_ONCE = 16384  # searched at a time for the rows to name in an error
 
 
 class RowOrder(Protocol):
-    """Which rows a pass reads, and in which order; need not hold a list of all of them."""
+    """The rows that a pass reads, in order; it need not hold a list of them."""
 
     @property
     def size(self) -> int:
@@ -136,7 +136,7 @@ class Samples:
                 raise not_finite_in(view, None if self.names is None else [self.names[v]], missing=self.missing)
 
     def _not_finite(self, number: int, name: str) -> ValueError:
-        """Return the error for this sample; where all samples are at hand it names the first one of the view."""
+        """Return the error for this sample; if all samples are in memory, it names the first bad one of the view."""
         rows = [rows_in_memory(view, number, number + 1)[0] for view in self.views]
         place = next((v for v, row in enumerate(rows) if bad_rows(row[None], missing=self.missing).any()), None)
         if place is None or self.origin is not None:

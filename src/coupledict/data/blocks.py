@@ -54,7 +54,7 @@ class Blocks(ABC):
         Largest absolute value of each view; None if the samples have not all been read yet.
     view_names : tuple of str, or None
     missing : bool
-        Whether the samples themselves say that entries are missing, as masked arrays do.
+        Whether the samples themselves mark entries as missing, as masked arrays do.
     only_marked : bool
         Whether NaN that is not marked as missing is an error although entries are missing.
     """
@@ -150,7 +150,7 @@ class ArrayBlocks(Blocks):
 
 
 def block_rows(views: Sequence[Any]) -> int:
-    """Return the rows of a block: whole chunks of the storage, as many as `SIZES` allow if they fit."""
+    """Return the number of rows of a block: whole chunks of the storage, as many as `SIZES` allows."""
     bytes_per_row: int = sum(int(view.shape[1]) * np.dtype(view.dtype).itemsize for view in views)
     wanted = max(1, min(SIZES.block_rows, SIZES.block_bytes // max(bytes_per_row, 1)))
     stored: int = max((int(chunks[0]) for view in views if (chunks := getattr(view, "chunks", None))), default=1)
@@ -223,7 +223,7 @@ class _Chunks(Blocks):
         return views
 
     def _list_chunk(self, chunk: Any, name: str) -> Any:
-        """Return the views of a chunk as a list; views given by name are in the order of the first chunk."""
+        """Return the views of a chunk as a list; views given by name come in the order of the first chunk."""
         own = view_names(chunk)
         if self._known_names == ():  # nothing is known before the first chunk
             self._known_names = own
@@ -371,6 +371,13 @@ class InBlocks(Data):
 
     all_held = False
     sizes: list[int]
+    _largest: Floats | None = None  # of each view, if that is known
+
+    def largest_of_views(self, threads: Threads) -> Floats:
+        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
+        if self._largest is None:
+            self._largest = super().largest_of_views(threads)
+        return self._largest
 
     def order(self, rng: np.random.Generator) -> Order:
         """Draw a random order of the blocks."""
@@ -381,7 +388,7 @@ class InBlocks(Data):
         return take_pieces(self.sizes, order, place, size)
 
     def runs(self, count: int) -> list[Piece] | None:
-        """Return runs of samples, spread evenly; they do not go on from one block to the next."""
+        """Return runs of samples, spread evenly; no run continues into the next block."""
         if count >= self.n_samples:
             return None
         ends = np.cumsum(self.sizes)
@@ -398,7 +405,7 @@ class InBlocks(Data):
         return mix_drawn(self.run(Draw(share, seed), Threads(), pieces), count, rng)
 
     def pieces_for(self, job: Job[Part, Whole], portion: Portion | None) -> list[Piece]:
-        """Return the pieces of a portion, or of all blocks, that a job takes; if all are empty, the first block."""
+        """Return the pieces of a portion, or all blocks, without what a job skips; the first block if none is left."""
         if not isinstance(portion, list | None):
             raise TypeError("Expected pieces of blocks, got rows of arrays in memory.")
         whole = [Piece(number, 0, size) for number, size in enumerate(self.sizes)]
@@ -407,7 +414,7 @@ class InBlocks(Data):
 
 
 class Blocked(InBlocks):
-    """Samples in blocks; one thread reads and processes each block."""
+    """Samples in blocks, each of which is read and processed by one thread."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
@@ -419,17 +426,12 @@ class Blocked(InBlocks):
         self.dtype = blocks.dtype
         self.view_names = blocks.view_names
         self.missing = blocks.missing
+        self._largest = blocks.largest
 
     def allow_missing(self, *, all_nan: bool) -> None:
-        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        """Treat NaN as a missing entry: everywhere, or only where the samples themselves mark it as missing."""
         super().allow_missing(all_nan=all_nan)
         self.blocks.only_marked = self.missing and not all_nan
-
-    def largest_of_views(self, threads: Threads) -> Floats:
-        """Return the largest absolute value of each view; reads all blocks unless it is known already."""
-        if self.blocks.largest is None:
-            self.blocks.largest = super().largest_of_views(threads)
-        return self.blocks.largest
 
     def run(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Whole:
         """Do a job: each thread reads a block and works on it."""
@@ -442,14 +444,14 @@ class Blocked(InBlocks):
         shortfall = Shortfall()
         with code_writer(out, recipe.n_atoms, recipe.dtype) as writer:
             for part in self._each(Encode(recipe, sources), threads):
-                if self.sizes:  # without any block there is one result for none
+                if self.sizes:  # without any blocks, there is one result, of no samples
                     writer.append(part.arrays[0])
                 shortfall += part.shortfall
         shortfall.warn(recipe.rule.tol)
         return open_codes(writer.path)
 
     def _each(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Iterator[Part]:
-        """Yield the result of each block. If there are few, several threads work on one."""
+        """Yield the result of each block; if there are few blocks, several threads work on each."""
         pieces = self.pieces_for(job, portion)
         resources = Resources.for_job(job, threads)
         cancel = CancelToken(threads.cancel)

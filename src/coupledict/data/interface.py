@@ -17,7 +17,7 @@ from ..foundation.arrays import Array, Floats, safe_scale
 from ..foundation.standardization import Standardization
 from ..foundation.views import view_labels
 from ..parallel.jobs import Threads
-from .jobs import CountIncomplete, FeatureMoments, FindLargest, FindMoments, Job, Part, SumEnergies, Whole
+from .jobs import FindLargest, Job, Part, SumEnergies, Whole
 from .order import Order
 
 #: Samples of one pass, as :meth:`Data.take` gives them.
@@ -25,7 +25,7 @@ Portion: TypeAlias = RowOrder | list[Piece]
 
 
 class Data(ABC):
-    """Samples of all views: facts about them, an order, and :meth:`run`, which does a job with them.
+    """Samples of all views: facts about them, an order in which to read them, and :meth:`run`, which does a job.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Data(ABC):
     missing : bool
         Whether NaN stands for a missing entry, and a row of NaN for an absent view; otherwise NaN is an error.
     scale : float
-        Power of two that the samples are multiplied by as they are read.
+        Power of two that the samples are multiplied by when they are read.
     standard : Standardization or None
-        Of the views that are present; applied as they are read, after they are multiplied.
+        Of the views that are present; applied when they are read, after the multiplication.
     view_names : tuple of str, or None
     feature_names : list of arrays of str, or None
         Names of the features of each view; None if no view has names.
@@ -71,11 +71,11 @@ class Data(ABC):
 
     @abstractmethod
     def take(self, order: Order, place: int, size: int) -> tuple[Portion, int]:
-        """Return about `size` samples from a place of the order on, and the next place; all if `size` is n_samples."""
+        """Return about `size` samples from a place of the order onwards, and the next place; all if it is n_samples."""
 
     @abstractmethod
     def runs(self, count: int) -> Portion | None:
-        """Return about `count` samples, in runs of neighbours that are spread evenly; None if that is all of them."""
+        """Return about `count` samples, in evenly spread runs of neighbours; None if these are all samples."""
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Array]:
@@ -96,11 +96,11 @@ class Data(ABC):
         return tuple(view_labels(self.present, self.view_names)) if self.n_views > 1 else None
 
     def allow_missing(self, *, all_nan: bool) -> None:
-        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        """Treat NaN as a missing entry: everywhere, or only where the samples themselves mark it as missing."""
         self.missing = self.missing or all_nan
 
     def scaled(self, scale: float) -> Self:
-        """Return the same samples, multiplied by a power of two as they are read."""
+        """Return the same samples, to be multiplied by a power of two when they are read."""
         if scale == 1:
             return self
         scaled = copy.copy(self)
@@ -109,21 +109,17 @@ class Data(ABC):
         return scaled
 
     def standardized(self, standard: Standardization | None) -> Self:
-        """Return the same samples, standardized as they are read; `standard` is that of all views, not multiplied."""
+        """Return the same samples, to be standardized when they are read; `standard` has all views, before scaling."""
         if standard is None:
             return self
         changed = copy.copy(self)
         changed.standard = standard.select(self.present).scaled(self.scale)
         return changed
 
-    def feature_moments(self, threads: Threads) -> FeatureMoments:
-        """Return the mean and the variance of each feature of the samples, as they are multiplied."""
-        return self.run(FindMoments(), threads)
-
     def find_scale(self, threads: Threads, views: Sequence[int] | None = None) -> float:
         """Return the power of two to multiply samples by, so that no sum over them over- or underflows; usually 1.
 
-        Only these views count, given as positions among those that are present; None means all.
+        `views` are the views to consider, as positions among those that are present; None means all.
         """
         return safe_scale(self.largest(threads, views), self.dtype)
 
@@ -140,7 +136,3 @@ class Data(ABC):
         """Return the mean squared norm of the samples of each view, as if none of their entries were missing."""
         energies, known = self.run(SumEnergies(), threads)
         return [float(e) / max(float(n) / width, 1.0) for e, n, width in zip(energies, known, self.widths, strict=True)]
-
-    def count_incomplete(self, threads: Threads) -> int:
-        """Return how many samples have missing entries."""
-        return self.run(CountIncomplete(), threads)

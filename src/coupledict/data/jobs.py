@@ -1,8 +1,8 @@
 """Jobs: what a pass does with one block of samples, and how the results of all blocks become one.
 
-A job is a small value that can be pickled, and does not know where the samples are: :class:`InMemory` gives it all of
-them at once, :class:`Blocked` and Dask one block after the other. Results of :class:`SumJob` are added in a fixed tree,
-so that a sum over blocks is the same to the last bit wherever it is computed.
+A job is a small value that can be pickled. It does not know where the samples are: :class:`InMemory` gives it all of
+them at once, :class:`Blocked` and Dask give it one block after the other. Results of :class:`SumJob` are added in a
+fixed tree, so that a sum over blocks is the same to the last bit wherever it is computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..coding.coder import Coder, Scratch, Shortfall
 from ..coding.coders import make_coder
 from ..coding.passes import encode, sum_codes
 from ..coding.recipe import Recipe
-from ..coding.results import Coded, PassSums, WorstSamples
+from ..coding.results import Additive, Coded, PassSums, WorstSamples
 from ..coding.samples import Samples
 from ..files.codes import write_part
 from ..foundation.arrays import Array, Floats, largest_number
@@ -64,14 +64,14 @@ class Job(ABC, Generic[Part, Whole]):
     Attributes
     ----------
     takes_empty : bool
-        Whether it is done for blocks without samples too.
+        Whether it is also done for blocks without samples.
     """
 
     takes_empty: ClassVar[bool] = False
 
     @property
     def coding(self) -> Recipe | None:
-        """The recipe of the coder that it needs: its attribute `recipe`, if it has one."""
+        """The recipe of the coder that the job needs: its attribute `recipe`, if it has one."""
         return getattr(self, "recipe", None)
 
     @abstractmethod
@@ -86,8 +86,8 @@ class Job(ABC, Generic[Part, Whole]):
 class TreeSum:
     """Adds up items in a fixed tree; keeps one partial sum per level.
 
-    Each node of the tree adds at most FAN_IN neighbours, from left to right; items are added one at a time, in order.
-    Items are added by ``a += b``, which changes them: the caller must not use an item afterwards.
+    Each node of the tree adds at most FAN_IN neighbours, from left to right. Items are added in order, one at a time,
+    by ``+=``, which changes them: the caller must not use them afterwards.
     """
 
     def __init__(self) -> None:
@@ -164,16 +164,11 @@ class RowJob(Job[Rows, list[Any]]):
         return [_stack(template, stack) for template, stack in zip(self.templates, stacks, strict=True)]
 
 
-def stack_codes(parts: Sequence[csr_array]) -> csr_array:
-    """Return the codes of several blocks as one array."""
-    return csr_array(vstack(parts, format="csr"))
-
-
 def _stack(template: Any, stack: list[Any]) -> Any:
     if len(stack) == 1:
         return stack[0]
     if isinstance(template, csr_array):
-        return stack_codes([template, *stack])
+        return csr_array(vstack([template, *stack], format="csr"))
     return np.concatenate([template, *stack])
 
 
@@ -251,7 +246,7 @@ class FindMoments(SumJob[FeatureMoments]):
         total: FeatureMoments | None = None
         for start in range(0, max(len(samples), 1), ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, len(samples))
-            # Sums depend on the order in memory, which must not matter.
+            # Sums depend on the memory layout, which must not affect the result.
             views = [np.ascontiguousarray(view, np.float64) for view in samples.read(start, stop)]
             with np.errstate(invalid="ignore", over="ignore"):  # infinity is refused below
                 part = FeatureMoments(*map(list, zip(*map(_feature_moments, views), strict=True)))
@@ -324,7 +319,7 @@ class Draw(Job[list[Array], list[list[Array]]]):
 
 @dataclass(frozen=True)
 class ReadViews(Job[list[Floats], list[Floats]]):
-    """Reads all views of samples into memory, as float64, wherever the samples are."""
+    """Reads all views into memory as float64, wherever the samples are."""
 
     def do(self, samples: Samples, resources: Resources) -> list[Floats]:
         """Return the views of a block."""
@@ -338,14 +333,14 @@ class ReadViews(Job[list[Floats], list[Floats]]):
 
 @dataclass(frozen=True)
 class Restore:
-    """Turns results back into the units of the samples.
+    """Converts results back to the units of the samples.
 
     Attributes
     ----------
     standard : Standardization
         Of all views.
     views : list of int
-        Numbers of the views that are turned back.
+        Numbers of the views that are converted.
     present : list of int
         Numbers of the views that are given.
     """
@@ -366,7 +361,7 @@ class Restore:
         return restored
 
 
-# Jobs that code them. `sources` are the views to code, as positions among the views that are present.
+# Jobs that code the samples. `sources` are the views to code, as positions among the views that are present.
 
 
 @dataclass(frozen=True)
@@ -377,12 +372,12 @@ class SumCodes(SumJob[PassSums]):
     ----------
     recipe : Recipe
     n_worst : int
-        How many samples to keep: those with the largest residuals.
+        Number of samples to keep: those with the largest residuals.
     sources : list of int, or None
         None means all views.
     targets : list of int, or None
-        Which views are X in B = C^T X, as such positions; None means those that are coded. If entries may be missing,
-        the recipe has their dictionaries.
+        The views that are X in B = C^T X, as such positions; None means those that are coded. If entries may be
+        missing, the recipe has their dictionaries.
     """
 
     recipe: Recipe
@@ -442,7 +437,7 @@ class KeepCodes(Job[KeptCodes, KeptCodes]):
 
 
 def filled_views(coder: Coder, samples: Samples, coded: Coded) -> list[Array]:
-    """Return the views of coded samples as new arrays, with what the codes say for missing entries."""
+    """Return the views of coded samples as new arrays, with missing entries predicted by the codes."""
     views = coder.prepare(samples.read(0, len(samples)), Scratch.new(len(samples)))
     return views if coder.filler is None else coder.filler.fill(views, coded.as_chunk())
 
@@ -466,23 +461,17 @@ class FillViews(RowJob):
 
 
 @dataclass
-class Residuals:
-    """The weighted squared residual of samples, and the squared norm of each coded view; ``+=`` adds others."""
+class Residuals(Additive):
+    """The weighted squared residual of samples, and the squared norm of each coded view."""
 
     residual: float
     energies: Floats
     shortfall: Shortfall
 
-    def __iadd__(self, other: Residuals) -> Self:
-        self.residual += other.residual
-        self.energies += other.energies
-        self.shortfall += other.shortfall
-        return self
-
 
 @dataclass(frozen=True)
 class SumResiduals(SumJob[Residuals]):
-    """Adds up squared residuals and squared norms of samples; only known entries count."""
+    """Adds up squared residuals and squared norms of samples, over their known entries."""
 
     recipe: Recipe
     sources: Sequence[int]
@@ -526,7 +515,7 @@ class Encode(RowJob):
 
 @dataclass(frozen=True)
 class DecodeCodes(RowJob):
-    """Codes samples, and returns what `decode` makes of their views and codes: arrays of these numbers of features."""
+    """Codes samples, and applies `decode` to their views and codes, which returns arrays of these widths."""
 
     recipe: Recipe
     sources: Sequence[int]

@@ -1,4 +1,4 @@
-"""Samples in memory: arrays, whose rows can be read in any order."""
+"""Samples in memory: arrays whose rows can be read in any order."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class InMemory(Data):
         return job.join([job.do(samples, Resources.for_job(job, threads))])
 
     def chosen(self, rows: Chosen | None) -> InMemory:
-        """Return some of the samples: a copy, unless all are wanted."""
+        """Return some of the samples as a copy; `None` means all of them, not copied."""
         return self if rows is None else self._with_views([np.asarray(view[rows.samples]) for view in self.views])
 
     def scaled(self, scale: float, dtype: np.dtype[Any] | None = None) -> InMemory:
-        """Return the same samples multiplied by a power of two: a copy, of that number type, unless the factor is 1."""
+        """Return the same samples, multiplied by a power of two: a copy of type `dtype`, unless the factor is 1."""
         if scale == 1:
             return self
         scaled = self._with_views(multiply(self.views, scale, self.dtype if dtype is None else dtype))

@@ -1,4 +1,4 @@
-"""In which order samples are read, by a formula that needs no list of them, and which pieces of blocks a pass reads."""
+"""The order in which samples are read, as a formula that needs no list, and the pieces of blocks that a pass reads."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ..coding.samples import Piece
 from ..foundation.arrays import Array
 
-LEAST_PIECES = 16  # a part of the samples is spread over at least this many blocks, if there are as many
+LEAST_PIECES = 16  # a part of the samples is spread over at least this many blocks, if there are so many
 LEAST_ROWS = 512  # a block is not read for fewer rows than this
-N_RUNS = 64  # of neighbours, where some samples stand for all
+N_RUNS = 64  # runs of neighbours, where some samples represent all
 GOLDEN_SECTION = 0.6180339887498949
 
 
@@ -68,10 +68,10 @@ class Order:
 
 
 def take_pieces(sizes: Sequence[int], order: Order, place: int, size: int) -> tuple[list[Piece], int]:
-    """Return pieces with `size` rows together, of the blocks from a place of the order on, and the next place.
+    """Return pieces with `size` rows in total, of the blocks from a place of the order onwards, and the next place.
 
-    The pieces are whole blocks if `size` takes many of them, otherwise runs of rows from several blocks, so that a few
-    rows are not all neighbours. Each block is used at most once, and empty blocks never.
+    If `size` takes many blocks, the pieces are whole blocks; otherwise they are runs of rows from several blocks, so
+    that a few rows are not all neighbours. Each block is used at most once, and an empty one never.
     """
     n_blocks, total = len(sizes), sum(sizes)
     if size >= total:
@@ -94,7 +94,7 @@ def take_pieces(sizes: Sequence[int], order: Order, place: int, size: int) -> tu
 
 
 def spread_runs(n_samples: int, count: int) -> list[tuple[int, int]]:
-    """Return the bounds of runs of neighbours, spread evenly over all samples, that have about `count` together."""
+    """Return the bounds of runs of neighbours, spread evenly over all samples, with about `count` samples in total."""
     if count >= n_samples:
         return [(0, n_samples)]
     starts = np.linspace(0, n_samples, N_RUNS + 1).astype(np.int64)[:-1]

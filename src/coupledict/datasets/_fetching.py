@@ -116,10 +116,8 @@ def fetch_unmixing(
     name : {"samson", "jasper"}, default="samson"
         Samson: 95 x 95 pixels, 156 bands; soil, trees and water. Jasper Ridge: 100 x 100 pixels, 198 bands; trees,
         water, soil and road.
-    data_home : str or path, optional
-        Folder of downloaded data; see :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether to download missing files; otherwise they are an error.
+    data_home, download_if_missing
+        As in :func:`fetch_multifeature`.
     dtype : {float64, float32}, default=float64
         Number type of the spectra, whose largest value is 1.
 
@@ -182,10 +180,8 @@ def fetch_super_resolution(
         Which of the two.
     scale : {3, 4}, default=3
         Factor by which the small pictures are smaller.
-    data_home : str or path, optional
-        Folder of downloaded data; see :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether to download missing files; otherwise they are an error.
+    data_home, download_if_missing
+        As in :func:`fetch_multifeature`.
 
     Returns
     -------
@@ -238,10 +234,8 @@ def fetch_focus_stack(*, data_home: DataHome = None, download_if_missing: bool =
 
     Parameters
     ----------
-    data_home : str or path, optional
-        Folder of downloaded data; see :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether to download missing files; otherwise they are an error.
+    data_home, download_if_missing
+        As in :func:`fetch_multifeature`.
 
     Returns
     -------
@@ -275,10 +269,8 @@ def fetch_speech(*, data_home: DataHome = None, download_if_missing: bool = True
 
     Parameters
     ----------
-    data_home : str or path, optional
-        Folder of downloaded data; see :func:`get_data_home`.
-    download_if_missing : bool, default=True
-        Whether to download missing files; otherwise they are an error.
+    data_home, download_if_missing
+        As in :func:`fetch_multifeature`.
 
     Returns
     -------

@@ -101,17 +101,13 @@ def load_image_depth(
     ----------
     n_samples : int, default=2000
         Number of patches, at different positions; they may overlap.
-    patch_size : int, default=8
-        Side of the square patches.
     center : bool, default=True
         Whether to subtract the mean of each patch, in both views.
     missing : bool, default=False
         Whether to include patches with unmeasured disparities: 7 % of the pixels, NaN in the view.
         Learners then need ``missing="nan"``.
-    dtype : {float64, float32}, default=float64
-        Number type of the views; grey values are from 0 to 1.
-    random_state : int, RandomState, Generator or None, default=0
-        Determines the positions.
+    patch_size, dtype, random_state
+        As in :func:`load_stereo_patches`.
 
     Returns
     -------
@@ -163,16 +159,10 @@ def load_sharp_blurred(
     ----------
     n_samples : int, default=2000
         Number of patches, divided evenly among four photographs, at different positions; they may overlap.
-    patch_size : int, default=8
-        Side of the square patches.
     sigma : float, default=2.0
         Width of the Gaussian, in pixels.
-    center : bool, default=True
-        Whether to subtract the mean of each patch.
-    dtype : {float64, float32}, default=float64
-        Number type of the views; grey values are from 0 to 1.
-    random_state : int, RandomState, Generator or None, default=0
-        Determines the positions.
+    patch_size, center, dtype, random_state
+        As in :func:`load_stereo_patches`.
 
     Returns
     -------

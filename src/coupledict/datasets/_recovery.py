@@ -89,10 +89,8 @@ def recovery_score(components: Any, true_components: Any, *, threshold: float = 
 
     Parameters
     ----------
-    components : array of shape (n_components, n_features), or list or dict of arrays of several views
-        The learned dictionary or dictionaries, such as ``components_`` of a learner.
-    true_components : array of shape (n_true, n_features), or list or dict of arrays of several views
-        The true ones, such as ``components`` of :func:`make_coupled_signals`.
+    components, true_components
+        As in :func:`match_atoms`.
     threshold : float, default=0.99
         Smallest absolute cosine of an atom that counts as found, from 0 to 1.
 

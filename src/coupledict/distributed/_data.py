@@ -22,7 +22,7 @@ from ..data.blocks import InBlocks, is_stored
 from ..data.interface import Portion
 from ..data.jobs import Job, Part, Resources, RowJob, Rows, SumJob, Whole, WritePart
 from ..files.codes import CodeFile, FolderWriter, open_codes
-from ..foundation.arrays import Floats, common_dtype
+from ..foundation.arrays import common_dtype
 from ..foundation.missing import declared_missing
 from ..foundation.text import quoted
 from ..foundation.views import check_same_samples, check_view
@@ -104,7 +104,7 @@ def align(views: Sequence[Any], names: Sequence[str]) -> list[da.Array]:
             )
     rows, aligned = first.chunks[0], []
     for view, name in zip(views, names, strict=True):
-        # Dask would copy an array of NumPy, and with it a file that is mapped.
+        # Dask would copy a NumPy array, even one that maps a file.
         if not isinstance(view, da.Array) and (isinstance(view, np.ndarray) or not is_stored(view)):
             array, mask = check_view(view, name), declared_missing(view)
             view = array if mask is None else np.ma.array(array, mask=mask)
@@ -141,20 +141,13 @@ class DaskData(InBlocks):
         self.missing = any(np.ma.isMaskedArray(view._meta) for view in self._views)
         self._only_marked = False
         self._readings, self._shared, self._futures = plan_readings(self._views)
-        in_float = any(view.dtype.kind == "f" for view in self._views)
-        # Integers are never so large that samples need scaling.
-        self._largest: Floats | None = None if in_float else np.zeros(len(self.widths))
+        if not any(view.dtype.kind == "f" for view in self._views):
+            self._largest = np.zeros(len(self.widths))  # integers are never so large that samples need scaling
 
     def allow_missing(self, *, all_nan: bool) -> None:
-        """Take NaN for missing entries: all of it, or only where the samples say so themselves."""
+        """Treat NaN as a missing entry: everywhere, or only where the samples themselves mark it as missing."""
         super().allow_missing(all_nan=all_nan)
         self._only_marked = self.missing and not all_nan
-
-    def largest_of_views(self, threads: Threads) -> Floats:
-        """Return the largest absolute value of each view; reads all chunks, once."""
-        if self._largest is None:
-            self._largest = super().largest_of_views(threads)
-        return self._largest
 
     def run(self, job: Job[Part, Whole], threads: Threads, portion: Portion | None = None) -> Whole:
         """Do a job: workers read chunks and work on them, and send only the results. `threads` are not used.

@@ -1,6 +1,6 @@
 """One pass as one task graph: a task per chunk, which reads and processes it, and a fixed tree that adds the results.
 
-A task that only one chunk needs, such as reading it from Zarr, becomes a part of the task of that chunk. Otherwise two
+A task that only one chunk needs, such as reading it from Zarr, becomes part of the task of that chunk. Otherwise, two
 workers might read two views of one chunk, and samples would be sent over the network.
 """
 
@@ -184,7 +184,7 @@ class Block:
         return Samples(scaled, self.dtype, origin=self.piece, names=names, missing=self.missing, standard=self.standard)
 
     def __dask_tokenize__(self) -> int:
-        return self.number  # names of tasks are unique in every pass, so this need not be
+        return self.number  # names of tasks are unique in every pass, so tokens need not be
 
 
 class WorkerJob:
@@ -207,7 +207,7 @@ class WorkerJob:
 
 
 def work_on(job: WorkerJob, blocks: list[Block], run: str, needs: tuple[Key, ...], *values: Any) -> Any:
-    """Read some neighbouring blocks, do the job with each, and return the sum; of one block, its result."""
+    """Read neighbouring blocks, do the job with each, and return the sum; for a single block, its result."""
     known = dict(zip(needs, values, strict=True))
     tree = TreeSum()
     for block in blocks:
@@ -228,7 +228,7 @@ def only_rows_of(job: WorkerJob, blocks: list[Block], run: str, needs: tuple[Key
 
 
 def add_up(first: Any, *others: Any) -> Any:
-    """Return a sum; the terms are not changed, for Dask may use them again."""
+    """Return a sum; the terms are not changed, because Dask may use them again."""
     total = copy.deepcopy(first)
     for other in others:
         total += other
@@ -301,7 +301,7 @@ def row_graph(name: str, job: Key, blocks: list[Block], n_arrays: int) -> tuple[
     return graph, names
 
 
-# Dask schedules tasks and frees memory by the sizes of results, and knows only the sizes of arrays.
+# Dask schedules tasks and frees memory by the sizes of results, but knows the sizes of arrays only.
 
 
 def _size_of_sums(found: PassSums) -> int:

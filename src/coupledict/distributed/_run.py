@@ -1,4 +1,4 @@
-"""Runs task graphs on a cluster or in this process; with a timeout, so that a lost cluster never blocks for ever."""
+"""Runs task graphs on a cluster or in this process, with a timeout, so that a lost cluster never blocks forever."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOPIC = "coupledict"  # of the events with which workers report finished chunks
 TIMEOUT = "coupledict.timeout"  # a key of Dask's configuration, as those below
 POLL = "coupledict.poll"
 ANSWER = "coupledict.answer"
-SECONDS = {TIMEOUT: 300, POLL: 0.5, ANSWER: 5}  # without a finished chunk; between two looks; for a scheduler's answer
+SECONDS = {TIMEOUT: 300, POLL: 0.5, ANSWER: 5}  # without a finished chunk; between two polls; for a scheduler's answer
 LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 SMALL_BYTES = 1 << 20
 
@@ -103,7 +103,7 @@ class Runner:
             return future.result(timeout=seconds)
         except KilledWorker as error:
             raise ClusterError(
-                f"A chunk was lost with every worker that tried it. Workers most often die for want of memory: use"
+                f"A chunk was lost with every worker that tried it. Workers usually die for lack of memory: use"
                 f" smaller chunks, or workers with more. Dask says: {error}.{UNTOUCHED}"
             ) from error
         except (CancelledError, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from dataclasses import fields
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..files.codes import CodeFile, check_new
 from ..files.state import ModelState, make_estimator, plain_parameters
 from ..foundation.arrays import Array, Floats
 from ..foundation.checks import make_generator
+from ..foundation.choices import Pursuit
 from ..foundation.missing import MISSING, Missing
 from ..foundation.parameters import BOOLEAN, Constraints, check_parameters
 from ..foundation.progress import Callback, Record
@@ -44,8 +46,8 @@ from .verbose import watched
 class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseEstimator):  # type: ignore[misc]
     """A learner: parameters in, fitted dictionaries out.
 
-    Subclasses define how their parameters become settings (`_make_settings`), how fitted dictionaries become attributes
-    (`_show`), and back (`_fitted`).
+    Parameters that have the names of :class:`LearningSettings` become these. Subclasses define how fitted dictionaries
+    become attributes (`_show`), and back (`_fitted`).
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
@@ -56,6 +58,11 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         "sparse_output": (BOOLEAN,),
     }
 
+    n_nonzero_coefs: int | None
+    tol: float | None
+    pursuit: Pursuit
+    alpha: float | None
+    positive_code: bool
     missing: Missing
     history_: list[Record]
     n_iter_: int
@@ -70,9 +77,18 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         check_parameters(self._parameter_constraints, vars(self))
         return self._make_settings()
 
-    @abstractmethod
     def _make_settings(self) -> LearningSettings:
-        """Return the parameters, each of which has been checked, as settings."""
+        """Return the parameters, each of which has been checked, as settings; raise if they do not work together."""
+        rule = CodingRule.checked(
+            self.n_nonzero_coefs,
+            self.tol,
+            self.pursuit,
+            coupling=getattr(self, "coupling", "code"),
+            alpha=self.alpha,
+            positive_code=self.positive_code,
+        )
+        names = {field.name for field in fields(LearningSettings)}
+        return LearningSettings(rule=rule, **{name: value for name, value in vars(self).items() if name in names})
 
     @abstractmethod
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:

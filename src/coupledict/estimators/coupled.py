@@ -11,7 +11,7 @@ from ..foundation.parameters import BOOLEAN, Constraints
 from ..foundation.progress import Callback
 from ..foundation.views import ViewsLike, list_views, view_names
 from ..learning.schedule import Growth, Schedule
-from ..learning.settings import LEARNING_CONSTRAINTS, LearningSettings, PositiveDict, ViewWeights
+from ..learning.settings import LEARNING_CONSTRAINTS, PositiveDict, ViewWeights
 from ..learning.start import Init
 from .opening import open_all_views
 from .several_views import SeveralViews
@@ -294,17 +294,6 @@ class CoupledDictionaryLearning(SeveralViews):
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
-
-    def _make_settings(self) -> LearningSettings:
-        return LearningSettings.checked(
-            **self._shared_settings(),
-            schedule=self.schedule,
-            growth=self.growth,
-            update=self.update,
-            unused_atoms=self.unused_atoms,
-            stop_tol=self.stop_tol,
-            scale=self.scale,
-        )
 
     def fit(
         self,

@@ -19,7 +19,7 @@ from ..foundation.views import ViewsLike, list_views, view_names
 from ..foundation.warning import InterruptedFitWarning, warn
 from ..learning import batches
 from ..learning.fitted import FittedDictionaries
-from ..learning.settings import LearningSettings, PositiveDict, ViewWeights
+from ..learning.settings import PositiveDict, ViewWeights
 from ..learning.start import Init
 from .opening import is_in_memory, open_all_views
 from .several_views import SeveralViews
@@ -136,9 +136,6 @@ missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
-
-    def _make_settings(self) -> LearningSettings:
-        return LearningSettings.checked(**self._shared_settings())
 
     def fit(self, X: ViewsLike, y: object = None) -> Self:
         """Learn from batches drawn from the samples in random order, pass after pass.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ..foundation.parameters import (
     BOOLEAN,
     CALLABLE,
+    COUNT,
     N_JOBS,
     NONE,
     RANDOM_STATE,
@@ -18,9 +19,17 @@ from ..foundation.parameters import (
 from ..foundation.progress import Callback
 from .verbose import watched
 
+#: The parameters of tasks that draw samples, and learn dictionaries from them.
+TASK_CONSTRAINTS: Constraints = {
+    "n_components": (COUNT,),
+    "n_nonzero_coefs": (COUNT,),
+    "max_samples": (COUNT,),
+    "max_iter": (COUNT,),
+}
+
 
 class RunMixin:
-    """Mixin with the four last parameters of every estimator that does long work, and the check of all parameters."""
+    """Mixin with the last four parameters of every estimator that does long work, and the check of all parameters."""
 
     _parameter_constraints: ClassVar[Constraints] = {
         "n_jobs": N_JOBS,

@@ -7,11 +7,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..coding.rule import CodingRule
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
-from ..foundation.choices import Coupling, PredictorName, Pursuit
+from ..foundation.choices import Coupling, PredictorName
 from ..foundation.parameters import PENALTY, Choice, Constraints
 from ..foundation.progress import Record
 from ..foundation.views import (
@@ -43,11 +42,6 @@ class SeveralViews(DictionaryEstimator):
         "ridge_alpha": (Choice("auto"), PENALTY),
     }
 
-    n_nonzero_coefs: int | None
-    tol: float | None
-    pursuit: Pursuit
-    alpha: float | None
-    positive_code: bool
     coupling: Coupling
     predictor: PredictorName
     ridge_alpha: float | Literal["auto"]
@@ -88,19 +82,6 @@ class SeveralViews(DictionaryEstimator):
 
     def _prediction(self) -> dict[str, Any]:
         return {"predictor": self.predictor, "ridge_alpha": self.ridge_alpha}
-
-    def _shared_settings(self) -> dict[str, Any]:
-        """Return the settings that all learners of several views have, for ``LearningSettings.checked``."""
-        rule = CodingRule.checked(
-            self.n_nonzero_coefs,
-            self.tol,
-            self.pursuit,
-            coupling=self.coupling,
-            alpha=self.alpha,
-            positive_code=self.positive_code,
-        )
-        names = ("n_components", "max_iter", "init", "normalize", "view_weights", "constant_atom", "random_state")
-        return {"rule": rule} | {name: getattr(self, name) for name in (*names, "positive_dict")}
 
     def _names(self, data: Data) -> dict[str, Any]:
         return {"view_names_in_": data.view_names, "view_feature_names_in_": data.feature_names}

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..coding.rule import CodingRule
 from ..coding.samples import not_finite
 from ..data.interface import Data
 from ..data.memory import InMemory
@@ -23,7 +22,7 @@ from ..foundation.tables import name_bad_column
 from ..foundation.tensors import with_numpy
 from ..learning.fitted import FittedDictionaries
 from ..learning.schedule import Growth, Schedule
-from ..learning.settings import LEARNING_CONSTRAINTS, LearningSettings
+from ..learning.settings import LEARNING_CONSTRAINTS
 from ..learning.start import Init
 from .base import DictionaryEstimator, rebuild
 from .opening import open_given, open_stored
@@ -134,24 +133,6 @@ constant_atom, missing, stop_tol, warm_start, n_jobs, random_state, verbose, cal
         self.random_state = random_state
         self.verbose = verbose
         self.callback = callback
-
-    def _make_settings(self) -> LearningSettings:
-        return LearningSettings.checked(
-            n_components=self.n_components,
-            rule=CodingRule.checked(
-                self.n_nonzero_coefs, self.tol, self.pursuit, alpha=self.alpha, positive_code=self.positive_code
-            ),
-            max_iter=self.max_iter,
-            schedule=self.schedule,
-            growth=self.growth,
-            update=self.update,
-            init=self.init,
-            unused_atoms=self.unused_atoms,
-            constant_atom=self.constant_atom,
-            stop_tol=self.stop_tol,
-            random_state=self.random_state,
-            positive_dict=self.positive_dict,
-        )
 
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
         if len(fitted.components) != 1:

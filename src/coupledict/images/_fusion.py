@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..estimators.coupled import CoupledDictionaryLearning
 from ..estimators.ensemble import fit_many, plain_learner
-from ..estimators.running import RunMixin
+from ..estimators.running import TASK_CONSTRAINTS, RunMixin
 from ..estimators.saving import SavedMixin
 from ..files.state import ModelState, check_range, make_estimator, plain_parameters
 from ..foundation.checks import make_generator
@@ -117,8 +117,7 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_components": (COUNT,),
-        "n_nonzero_coefs": (COUNT,),
+        **TASK_CONSTRAINTS,
         "patch_size": (Integer(4),),
         "register": (Choice("auto"), BOOLEAN),
         "motion": (Choice(Motion),),
@@ -126,8 +125,6 @@ class MultiFocusFusion(RunMixin, SavedMixin, BaseEstimator):  # type: ignore[mis
         "n_scales": (COUNT,),
         "smoothness": (NON_NEGATIVE,),
         "slab": (NONE, Integer(2)),
-        "max_samples": (COUNT,),
-        "max_iter": (COUNT,),
         **RunMixin._parameter_constraints,
     }
 

@@ -16,7 +16,7 @@ from ..coding.recipe import Recipe
 from ..coding.rule import CodingRule
 from ..coding.samples import Samples
 from ..estimators.ensemble import fit_many, plain_learner
-from ..estimators.running import RunMixin
+from ..estimators.running import TASK_CONSTRAINTS, RunMixin
 from ..foundation.arrays import Array
 from ..foundation.checks import make_generator
 from ..foundation.parameters import COUNT, Choice, Constraints, Integer, Real, Tuple
@@ -114,13 +114,10 @@ class Inpainting(RunMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[Constraints] = {
-        "n_components": (COUNT,),
-        "n_nonzero_coefs": (COUNT,),
+        **TASK_CONSTRAINTS,
         "patch_size": (Integer(2),),
         "n_rounds": (Integer(0),),
         "tolerance": (Choice("auto"), Tuple(Real(0, closed="neither"), 2, "two numbers")),
-        "max_samples": (COUNT,),
-        "max_iter": (COUNT,),
         "max_bytes": (COUNT,),
         **RunMixin._parameter_constraints,
     }

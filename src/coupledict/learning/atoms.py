@@ -13,8 +13,8 @@ from ..foundation.arrays import Array, Flags, Floats
 from ..parallel.blas import one_blas_thread
 from .scaling import power_of_two
 
-#: Of a joint atom, a part smaller than this share of the largest part of its view is a rounding error: samples may
-#: have been coded in float32.
+#: The part of a joint atom in a view is a rounding error if it is smaller than this share of the largest part there:
+#: samples may have been coded in float32.
 LEAST_PART = 1e-5
 ROWS_PER_CALL = 512  # rows of a product or columns of a solution per call: an interrupt is noticed between two calls
 
@@ -46,8 +46,8 @@ class AtomGroup:
     atoms : float64 array of shape (n_components, n_features)
         Of norm 1 with `weights`; the learned atoms are these divided by `unit`.
     unit : float
-        A power of two, 1 for weights of ordinary size. Balanced weights are 1 over squares of the samples, and so joint
-        norms of 1 give atoms the scale of the samples, whatever that is; with the largest weight near 1, no square
+        A power of two, 1 for weights of ordinary size. Balanced weights are reciprocals of squares of the samples, so
+        atoms of joint norm 1 have the scale of the samples, whatever that is; with the largest weight near 1, no square
         over- or underflows.
     """
 
@@ -88,8 +88,8 @@ class AtomGroup:
     def split(self, dtype: np.dtype[Any]) -> list[Array]:
         """Return the learned atoms as one array per view.
 
-        A joint atom may vanish in a view. What the updates leave of it there is a rounding error, and becomes 0: coded
-        from this view alone, a sample could otherwise use its direction, with an enormous coefficient.
+        A joint atom may vanish in a view. What the updates leave of it there is a rounding error and is set to 0:
+        otherwise, a sample coded from this view alone could use its direction, with an enormous coefficient.
         """
         parts = [(part / self.unit).astype(dtype, order="C") for part in self.parts()]
         if self.joint and len(parts) > 1:
@@ -100,7 +100,7 @@ class AtomGroup:
 
     @property
     def layout(self) -> tuple[npt.NDArray[np.int64], Floats, Flags, bool, int]:
-        """What the kernels need to know of the group: first columns, weights, signs, kind of norm, fixed atoms."""
+        """What the kernels need to know about the group: first columns, weights, signs, kind of norm, fixed atoms."""
         return self.starts, self.weights, self.positive, self.joint, self.n_fixed
 
     def parts(self) -> list[Floats]:
@@ -135,8 +135,8 @@ class AtomGroup:
     def move_on(self, old: Array, share: float) -> None:
         """Move the atoms beyond their change since `old`, by a share of it; fixed ones have not changed.
 
-        In non-negative views what would become negative becomes 0. No atom vanishes by that: all have norm 1, so old
-        entries times `share` cannot exceed new ones times 1 + `share` everywhere.
+        In non-negative views, entries that would become negative become 0. This makes no atom vanish: all have norm 1,
+        so old entries times `share` cannot exceed new ones times 1 + `share` everywhere.
         """
         self.atoms += share * (self.atoms - old)
         for own, positive in zip(self.parts(), self.positive, strict=True):
@@ -168,12 +168,11 @@ def group_atoms(
 ) -> list[AtomGroup]:
     """Group dictionaries, one per view, by shared coefficients: all in one group if `coupled`, else one group each.
 
-    With `relative`, weights are divided by the largest, so that only their ratios count.
+    With `relative`, weights are divided by the largest, so that only their ratios matter.
     """
     if relative:
         weights = weights / weights.max()
     numbers = list(range(len(arrays)))
-    marked = np.zeros(len(arrays), bool) if positive is None else positive
     return [
         AtomGroup.of(
             members,
@@ -181,14 +180,14 @@ def group_atoms(
             weights[members],
             joint=joint,
             n_fixed=n_fixed,
-            positive=marked[members],
+            positive=None if positive is None else positive[members],
         )
         for members in ([numbers] if coupled else [[v] for v in numbers])
     ]
 
 
 def in_view_order(groups: list[AtomGroup], dtype: np.dtype[Any] | None = None) -> list[Array]:
-    """Return the dictionaries in the order of the views: as learned, of that dtype, or without one as they are here."""
+    """Return the dictionaries in the order of the views: as learned, of type `dtype`; without one, as in the groups."""
     arrays: dict[int, Array] = {}
     for group in groups:
         arrays |= dict(zip(group.views, group.parts() if dtype is None else group.split(dtype), strict=True))

@@ -31,16 +31,16 @@ def begin_batches(
     rng: np.random.Generator,
     known: FittedDictionaries | None = None,
 ) -> FittedDictionaries:
-    """Return the state before the next batch: from the dictionaries in `known`, or from a new start with this batch.
+    """Return the state before the next batch: that of the dictionaries in `known`, or a new start from this batch.
 
-    A new start also decides how samples are standardized.
+    A new start also determines how samples are standardized.
     """
     data = data.scaled(data.find_scale(threads))
     standard = find_standard(data, settings, threads) if known is None else known.standard
     data = data.standardized(standard)
     if known is None:
         weights, dtype = find_weights(data, settings, threads), data.dtype
-        n_components = settings.count_components(data.widths, None)  # how many samples will come is not known
+        n_components = settings.count_components(data.widths, None)  # the number of samples to come is not known
         groups = start_atoms(data, replace(settings, n_components=n_components), weights, rng, None)
     else:
         weights, dtype = known.weights, known.dtype
@@ -101,7 +101,7 @@ def learn_batch(
 
 
 def _with_signs(running: RunningSums, settings: LearningSettings, n_views: int) -> RunningSums:
-    """Return running sums whose atoms are not negative in the views that the settings say, which may be new ones."""
+    """Return running sums whose atoms are not negative in the views of the settings, which may have changed."""
     positive = settings.positive_views(n_views)
     check_positive(in_view_order(running.groups), positive, "components_", LEARNED_NEGATIVE)
     groups = [replace(group, positive=positive[group.views]) for group in running.groups]

@@ -121,7 +121,7 @@ class Checkpoint:
         self._names = names
         self._written = -1  # the iteration of the last checkpoint
         target = Path(os.path.realpath(path))
-        self._replace = target.exists()  # what another program makes meanwhile is not replaced
+        self._replace = target.exists()  # a file that another program makes in the meantime is not replaced
         if not target.parent.is_dir():  # raised now, not after the first iteration
             raise FileNotFoundError(
                 f"Expected the folder {quoted(target.parent)} for the checkpoint to exist. Make it."
@@ -177,7 +177,7 @@ def read_checkpoint(path: str | os.PathLike[str], estimator: str, parameters: di
         raise contradiction(path, "a complete checkpoint", error) from error
     if state.estimator != estimator:
         raise ValueError(f"Expected {name} to be a checkpoint of a {estimator}, got one of a {state.estimator}.")
-    other = "something else"  # stands for what is not data, like a callable: neither dict has it
+    other = "something else"  # stands for what is not data, such as a callable, and is in neither dict
     then = state.parameters
     differing = [
         f"{key} ({then.get(key, other)!r} then, {parameters.get(key, other)!r} now)"

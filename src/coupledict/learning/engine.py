@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..data.interface import Data
+from ..data.jobs import CountIncomplete, FindMoments
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats, safe_scale
 from ..foundation.checks import make_generator
@@ -21,7 +22,7 @@ from ..foundation.standardization import Standardization
 from ..foundation.tensors import with_numpy
 from ..foundation.warning import InterruptedFitWarning, warn
 from ..parallel.jobs import Threads
-from .atoms import AtomGroup, group_atoms, in_view_order
+from .atoms import AtomGroup, in_view_order
 from .checkpoint import Checkpoint, SavedFit
 from .fitted import FittedDictionaries
 from .imputation import fit_moments
@@ -32,12 +33,12 @@ from .scaling import Scaling
 from .schedule import FIRST_SHARE, FIRST_SHARE_INCOMPLETE, Growth, sample_sizes, sparsity_limits
 from .settings import LearningSettings
 from .start import check_init, check_positive, start
-from .updates import for_size
+from .updates import UNUSED_RULES, make_update
 
 # A tolerance below this share of the largest possible squared norm of a sample is too small for float32.
 FLOAT32_TOL = 1e-6
-# Where a tolerance ends the coding, atoms settle slowly, and moving on in the direction of their last change saves a
-# third of the passes. Where the number of atoms ends it, that only adds to the noise of passes over few samples.
+# Where a tolerance ends the coding, atoms converge slowly, and moving further in the direction of their last change
+# saves a third of the passes. Where the number of atoms ends it, that only adds to the noise of small passes.
 EXTRAPOLATION = 0.5
 LEARNED_NEGATIVE = "They were learned without it, so learning cannot go on from them; fit anew."
 
@@ -64,12 +65,12 @@ def fit(
     settings : LearningSettings
     threads : Threads
     predictor : "auto", "ridge" or "dictionary"
-        What predicts a view from others: predictors of their own, dictionaries that are refitted to codes, or the
-        dictionaries as they are.
+        What predicts a view from others: separate predictors, dictionaries refitted to codes, or the dictionaries as
+        they are.
     ridge_alpha : float or "auto"
         Penalty of the ridge regression that refits dictionaries.
     find_moments : bool
-        Whether means and covariances are found beside the dictionaries where entries may be missing.
+        Whether means and covariances are estimated in addition to the dictionaries if entries may be missing.
     go_on_from : list of arrays, optional
         Dictionaries to start from, in the units of the samples.
     saved : SavedFit, optional
@@ -85,9 +86,9 @@ def fit(
     """
     if data.n_samples == 0:
         raise ValueError("Expected at least one sample in X, got 0.")
-    if settings.update.needs_codes and not data.all_held:
+    if settings.needs_codes and not data.all_held:
         raise ValueError(
-            f"update={settings.update.name!r} goes through the residuals of all samples, atom by atom, so they must be"
+            f"update={settings.update!r} goes through the residuals of all samples, atom by atom, so they must be"
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
     largest = data.largest(threads)
@@ -97,7 +98,7 @@ def fit(
     if go_on_from is not None and standard is not None:
         go_on_from = standard.standard_atoms(go_on_from)
     may_miss = data.missing
-    if data.missing and not data.count_incomplete(threads):
+    if data.missing and not data.run(CountIncomplete(), threads):
         data = copy.copy(data)
         data.missing = False
     loop, rng = _begin(data, settings, threads, largest * data.scale, go_on_from, saved)
@@ -138,7 +139,7 @@ def _begin(
     go_on_from: list[Array] | None,
     saved: SavedFit | None,
 ) -> tuple[Loop, np.random.Generator]:
-    """Return the loop before its first iteration, or where a fit was saved, and the source of randomness.
+    """Return the loop before its first iteration, or where a fit was saved, and the random generator.
 
     `largest` is the largest absolute value of a sample.
     """
@@ -148,7 +149,7 @@ def _begin(
         groups = start_atoms(data, settings, weights, rng, go_on_from)
         return Loop(data, groups, _plan(data, settings, weights, len(groups[0].atoms), threads, largest)), rng
     saved.check(data)
-    groups = _group(saved.atoms, saved.weights, settings)
+    groups = settings.group(saved.atoms, saved.weights)
     for group in groups:  # normalising again could change the last bit
         group.atoms[:] = np.hstack([saved.atoms[v] for v in group.views]) * group.unit
     plan = _plan(data, settings, saved.weights, len(groups[0].atoms), threads, largest)
@@ -156,7 +157,7 @@ def _begin(
 
 
 def _interrupted(run: Callable[[], object], loop: Loop) -> bool:
-    """Run a loop; return whether an interrupt ended it, with a warning. One before the first iteration goes on."""
+    """Run a loop; return whether an interrupt ended it, with a warning. If no iteration is finished, raise it."""
     try:
         run()
     except KeyboardInterrupt:
@@ -190,7 +191,7 @@ def with_predictors(
 def with_view_predictors(
     fitted: FittedDictionaries, data: Data, settings: LearningSettings, threads: Threads, rng: np.random.Generator
 ) -> FittedDictionaries:
-    """Return the fitted dictionaries with predictors of their own, if views can predict each other."""
+    """Return the fitted dictionaries with separate predictors, if views can predict each other."""
     if settings.rule.coupling == "support" or len(data.widths) < 2:
         return fitted
     scaling = Scaling.of(data.scale, fitted.weights)
@@ -201,7 +202,7 @@ def with_view_predictors(
     given = None if isinstance(settings.init, str) else settings.init
 
     def learn(batch: InMemory, n_components: int) -> list[Array]:
-        """Return dictionaries that are learned from other samples, which are standardized already."""
+        """Return dictionaries learned from other samples, which are already standardized."""
         own = dataclasses.replace(settings, n_components=n_components, scale=None, view_weights=list(weights))
         own = dataclasses.replace(own, stop_tol=0.0)
         with without_warnings():
@@ -225,10 +226,10 @@ def with_view_predictors(
 
 
 def find_standard(data: Data, settings: LearningSettings, threads: Threads) -> Standardization | None:
-    """Return what centres the samples, which are multiplied by their scale; None if they stay as they are."""
+    """Return the standardization of the samples before scaling; None if they are not standardized."""
     if not settings.standardizes:
         return None
-    found = data.feature_moments(threads)
+    found = data.run(FindMoments(), threads)
     wide = settings.rule.tol is not None or settings.rule.pursuit == "lasso"
     variances = [np.ones_like(own) for own in found.variances] if wide else found.variances
     return Standardization.of([mean / data.scale for mean in found.means], variances)
@@ -238,18 +239,6 @@ def find_weights(data: Data, settings: LearningSettings, threads: Threads) -> Fl
     """Return the weights of the views; balanced ones follow from the samples."""
     energies = data.mean_energies(threads) if settings.balanced else None
     return settings.find_weights(energies, len(data.widths), data.scale)
-
-
-def _group(arrays: list[Array], weights: Floats, settings: LearningSettings) -> list[AtomGroup]:
-    return group_atoms(
-        arrays,
-        weights,
-        coupled=settings.rule.coupling == "code",
-        joint=settings.joint_norm,
-        n_fixed=int(settings.constant_atom),
-        positive=settings.positive_views(len(arrays)),
-        relative=not settings.balanced,
-    )
 
 
 def start_atoms(
@@ -277,14 +266,14 @@ def start_atoms(
         init = [given] if len(widths) == 1 and isinstance(given, np.ndarray) else given
         # Samples are the better start where the number of atoms ends the coding, cosines where a tolerance ends it
         # (benchmarks/default_settings.py). The other updates start from cosines, as the paper does.
-        cosines = settings.rule.tol is not None or settings.update.name != "statistics"
+        cosines = settings.rule.tol is not None or settings.update != "statistics"
         checked = check_init(init, widths, n_components, cosines=cosines, positive=positive)
         if data.standard is not None and not isinstance(checked, str):
             checked = data.standard.standard_atoms(checked)
         arrays = start(checked, data, n_components, rng, positive)
     if settings.constant_atom and not all(array[0, 0] != 0 and np.ptp(array[0]) == 0 for array in arrays):
         arrays = [np.vstack([np.ones((1, array.shape[1])), array[: n_components - 1]]) for array in arrays]
-    return _group(arrays, weights, settings)
+    return settings.group(arrays, weights)
 
 
 def _coding_dtype(
@@ -292,8 +281,8 @@ def _coding_dtype(
 ) -> np.dtype[Any]:
     """Return the number type to code samples in while learning.
 
-    Passes over some of the samples only approximate the sums over all, so float32 is precise enough for them, unless
-    samples or tolerance are beyond its range: `largest` is the largest absolute value of a sample. Weights and `tol`
+    Passes over some of the samples only approximate the sums over all of them, so float32 is precise enough, unless
+    samples or tolerance are beyond its range. `largest` is the largest absolute value of a sample; weights and `tol`
     are those that passes use.
     """
     single = np.dtype(np.float32)
@@ -314,8 +303,8 @@ def _plan(
 ) -> LoopPlan:
     growth = settings.growth if settings.growing else None
     has_tol, n_iter = settings.rule.tol is not None, settings.max_iter
-    # Updates that also change the codes gain nothing from it.
-    filling = data.missing and n_iter >= settings.least_iterations_to_fill and not settings.update.needs_codes
+    # Updates that also change the codes gain nothing from filling in.
+    filling = data.missing and n_iter >= settings.least_iterations_to_fill and not settings.needs_codes
     switch = (n_iter + 1) // 2 if filling else None
     scaling = Scaling.of(data.scale, weights)
     rule = scaling.rule(settings.rule)
@@ -326,8 +315,8 @@ def _plan(
         sizes=sizes,
         weights=weights,
         scaling=scaling,
-        update=for_size(settings.update, n_components, all_held=data.all_held),
-        unused=settings.unused,
+        update=make_update(settings.update, n_components, all_held=data.all_held),
+        unused=UNUSED_RULES[settings.unused_atoms],
         stop_tol=settings.stop_tol,
         threads=threads,
         dtype=_coding_dtype(data, settings, scaling.relative(weights), largest, rule.tol),
@@ -341,7 +330,7 @@ def _limits_and_sizes(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
     """Return how many atoms a sample may use, and how many samples a pass reads, for each iteration.
 
-    Both begin anew at the switch, from which on samples are filled in, unless they were given for all iterations.
+    Both start again at the switch, after which samples are filled in, unless they were given for all iterations.
     """
     has_tol, n_iter, n_samples = settings.rule.tol is not None, settings.max_iter, data.n_samples
     limit = settings.limit(data.widths, n_components)

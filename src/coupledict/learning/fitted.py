@@ -44,12 +44,12 @@ class FittedDictionaries:
     predictors : dict
         Refitted dictionaries; see :mod:`coupledict.learning.predictors`.
     moments : Moments or None
-        Means and covariances that fill in missing entries beside the codes; see
+        Means and covariances that fill in missing entries together with the codes; see
         :mod:`coupledict.learning.imputation`.
     standard : Standardization or None
-        Of the samples that were learned from; dictionaries, predictors and moments are those of standardized samples.
+        Of the training samples; dictionaries, predictors and moments belong to standardized samples.
     view_predictors : dict
-        Predictors of their own; see :mod:`coupledict.learning.view_predictor`.
+        Separate predictors; see :mod:`coupledict.learning.view_predictor`.
     running : RunningSums or None
         State of learning from batches; None if there was no batch since the last fit.
     """
@@ -128,7 +128,7 @@ class FittedDictionaries:
         return predicted
 
     def _target_predictors(self, recipe: Recipe, data: Data, view: int) -> TargetPredictors | None:
-        """Return what predicts a view from those that are given; None if there is no predictor of its own."""
+        """Return the separate predictors of a view from those that are given; None if there are none."""
         own = {sources: found for (sources, target), found in self.view_predictors.items() if target == view}
         whole = dataclasses.replace(recipe, dictionaries=self.components, weights=self.weights)
         return TargetPredictors(own, data.present, whole, self.moments) if own else None

@@ -30,7 +30,7 @@ from .updates import CodeUpdate, SumUpdate, UnusedRule, Update
 
 @dataclass(frozen=True)
 class LoopPlan:
-    """Everything the loop needs besides the samples and the atoms; all values are checked.
+    """Everything that the loop needs in addition to the samples and the atoms; all values are checked.
 
     Attributes
     ----------
@@ -44,16 +44,18 @@ class LoopPlan:
         As they were given.
     scaling : Scaling
         How passes see samples and weights.
-    update, unused, stop_tol
+    update : Update
+    unused : UnusedRule
+    stop_tol : float
         As in :class:`coupledict.learning.settings.LearningSettings`.
     threads : Threads
     dtype : float32 or float64
         Number type that the samples are coded in.
     extrapolation : float
-        After each iteration but the last, atoms move on in the direction of their change, by this share of it.
+        After each iteration but the last, atoms move further in the direction of their change, by this share of it.
     switch : int or None
-        Where entries are missing, the iteration from which on samples are filled in before they are coded, by the
-        dictionaries of that moment; before it, they are coded by their known entries. None for complete samples.
+        If entries are missing, the iteration from which samples are filled in before they are coded, by the
+        dictionaries of that time; before it, they are coded by their known entries. None for complete samples.
     """
 
     rule: CodingRule
@@ -100,7 +102,7 @@ def make_record(
 
 @dataclass
 class Position:
-    """Where a loop is. With this, the atoms and the history, it can go on as if it had never stopped.
+    """The position of a loop. With it, the atoms and the history, the loop can continue as if it had never stopped.
 
     Attributes
     ----------
@@ -242,7 +244,7 @@ class Loop:
         return self._filled, replace(recipe, missing=False)
 
     def _limit(self, iteration: int) -> int | None:
-        """Return the maximal number of atoms of a sample; None for the lasso, which has none."""
+        """Return the maximal number of atoms of a sample; None for the lasso, which has no limit."""
         return None if self.plan.rule.pursuit == "lasso" else int(self.plan.limits[iteration])
 
     def _update_from_sums(self, update: SumUpdate, found: PassSums) -> Floats:
@@ -258,7 +260,7 @@ class Loop:
         return residuals
 
     def _update_from_codes(self, update: CodeUpdate, codes: list[csr_array], views: list[Array]) -> Floats:
-        """Update the atoms; return the squared residual of each view before. Missing entries have none."""
+        """Update the atoms; return the squared residual of each view before, over known entries."""
         plan = self.plan
         residuals = np.zeros(len(views))
         for group, own in zip(self.groups, codes, strict=True):
@@ -271,7 +273,7 @@ class Loop:
         return residuals
 
     def _replace_unused(self, found: PassSums) -> None:
-        """Replace the atoms that no sample used by the worst represented samples, each used once."""
+        """Replace the atoms that no sample used by the worst represented samples, using each sample once."""
         unused = np.flatnonzero(found.uses == 0)
         unused = unused[unused >= self.groups[0].n_fixed][: found.worst.energy.size]
         if unused.size == 0:
@@ -283,12 +285,12 @@ class Loop:
             group.replace(unused[alive], np.hstack([fresh[v][alive] for v in group.views]))
 
     def _ended(self) -> bool:
-        """Return whether the objective has settled on all samples; on a portion of them it may be chance."""
+        """Return whether the objective over all samples has settled; over a portion of them that may be chance."""
         return self._settled() and all(record["n_samples"] == self.data.n_samples for record in self.history[-2:])
 
     def _settled(self) -> bool:
-        """Return whether the objective per sample hardly falls any more, with the full limit in the last two passes."""
-        first = self.plan.switch or 0  # records of samples coded in another way cannot be compared
+        """Return whether the objective per sample hardly fell between the last two passes, both at the full limit."""
+        first = self.plan.switch or 0  # records before the switch are of samples coded in another way
         if self.plan.stop_tol <= 0 or len(self.history) < first + 2:
             return False
         last, now = self.history[-2:]

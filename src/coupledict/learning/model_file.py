@@ -18,7 +18,6 @@ from ..files.state import (
 )
 from ..foundation.arrays import Array, Floats
 from ..foundation.standardization import Standardization
-from .atoms import group_atoms
 from .fitted import FittedDictionaries
 from .prediction import ViewPredictors
 from .predictors import ANY_OTHERS, Predictors
@@ -27,10 +26,12 @@ from .updates import RunningSums
 from .view_predictor import ViewPredictor
 
 MOMENT_NAMES = ("mean", "covariance", "shares")
-MOST_SHARE = 100.0  # a factor of a guess that is larger than this is in no file that was written here
+MOST_SHARE = 100.0  # no file written by this library has a larger factor of a guess
 ANY_NAME = "any"  # how ANY_OTHERS is written in files
-OTHER_NORM = 0.01  # norms of atoms that differ from 1 by more than this are no rounding errors
-LEAST_ROOM = 1e-6  # of the largest number of a dtype: larger atoms in a file are refused, for products would overflow
+OTHER_NORM = 0.01  # a larger difference of a norm from 1 is not a rounding error
+LEAST_ROOM = (
+    1e-6  # of the largest number of a dtype; larger atoms in a file are refused, because products would overflow
+)
 
 
 def to_tensors(fitted: FittedDictionaries) -> tuple[dict[str, Array], dict[str, JSON]]:
@@ -181,14 +182,7 @@ def _read_running_sums(
     scale = facts["scale"]
     if not is_number(scale) or not scale > 0:
         raise ValueError(f"it claims that its batches were multiplied by {shorten(scale)}")
-    groups = group_atoms(
-        [np.asarray(array, np.float64) for array in components],
-        weights,
-        coupled=settings.rule.coupling == "code",
-        joint=settings.joint_norm,
-        n_fixed=int(settings.constant_atom),
-        relative=not settings.balanced,
-    )
+    groups = settings.group([np.asarray(array, np.float64) for array in components], weights)
     sums = []
     for g, group in enumerate(groups):
         atoms, a, b = (tensors[f"stream.{part}.{g}"] for part in ("atoms", "a", "b"))
@@ -196,7 +190,7 @@ def _read_running_sums(
         if atoms.shape != group.atoms.shape or a.shape != (n_atoms, n_atoms) or b.shape != group.atoms.shape:
             raise ValueError("the sums of its batches do not fit its dictionaries")
         if any(array.dtype != np.float64 for array in (atoms, a, b)) or np.any(a.diagonal() < 0):
-            raise ValueError("the sums of its batches are no sums")
+            raise ValueError("the sums of its batches are not sums of squares")
         unit = group.unit
         with np.errstate(over="ignore"):
             size = group.largest_norm(atoms * unit)

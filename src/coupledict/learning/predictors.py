@@ -1,9 +1,9 @@
 """Prediction of one view from others: a dictionary of the target view, refitted to codes of the source views.
 
-Codes of a source view alone differ from the codes of all views that learning used, and norm 1 in every view fixes the
-relative gain of the views. A ridge regression of the target view on codes of the source views corrects both. Atoms of
-joint norm 1 have any norm up to 1 in the source views; the regression sees codes over these atoms brought to norm 1, so
-that the coefficients of an atom that is small there, which are large, do not decide on the penalty of all others.
+Codes of a source view alone differ from the codes of all views that were used in learning, and norm 1 in every view
+fixes the relative gain of the views. A ridge regression of the target view on codes of the source views corrects both.
+Atoms of joint norm 1 may have any norm up to 1 in the source views. The regression uses codes over these atoms at norm
+1, so that the large coefficients of an atom that is small there do not determine the penalty of all others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .scaling import ordinary_size
 
 #: For each set of source views, a refitted dictionary for each view that is not in it.
 Predictors: TypeAlias = dict[tuple[int, ...], dict[int, Array]]
-#: Stands for whatever other views a sample has; refitted where samples lacked views in learning.
+#: Stands for any other views that a sample has; used where samples lacked views in learning.
 ANY_OTHERS: tuple[int, ...] = ()
 
 SAMPLES_PER_ATOM = 64  # more samples per atom hardly change the regression
@@ -63,9 +63,9 @@ def choose_alpha(a: Array, b: Array, energy: float, n_samples: int, norms: Float
     """Return the penalty of the smallest generalised cross-validation error, computed from sums alone.
 
     With W the solution, that error is ``n ||X - C W||^2 / (n - trace of the hat matrix)^2`` (Golub, Heath and Wahba,
-    1979); eigenvectors of A make it cheap for many penalties. For dictionaries too large for them, it is a rule that
-    agrees with it on image patches, whose codes explain a part of the other view only: the number of atoms over that of
-    samples.
+    1979); eigenvectors of A make it cheap for many penalties. For dictionaries that are too large for that, the penalty
+    is the number of atoms divided by the number of samples, a rule that agrees with it on image patches, whose codes
+    explain only a part of the other view.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class _Refitting:
         norms = normalize_atoms(atoms, np.sqrt(weights / weights.max()))[1]
         solved = {}
         for i, (v, (a, b)) in enumerate(self._views_of(found, unit)):
-            if not found.view_samples[i]:  # nothing to learn from: the dictionaries as learned are the better guess
+            if not found.view_samples[i]:  # nothing to learn from; the dictionaries as learned are the better guess
                 continue
             penalty = self.alpha
             if penalty == "auto":

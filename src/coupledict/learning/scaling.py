@@ -14,7 +14,7 @@ ORDINARY = 20  # numbers from 2^-20 to 2^20 have squares that neither over- nor 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How a pass sees samples and weights: multiplied by one power of two, divided by another; both are usually 1.
+    """How a pass scales samples and weights: by powers of two, which are usually 1.
 
     Attributes
     ----------

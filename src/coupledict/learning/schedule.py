@@ -14,7 +14,9 @@ Schedule: TypeAlias = ScheduleName | Callable[[int, int, int], int] | Sequence[i
 Growth: TypeAlias = Literal["auto"] | Callable[[int, int, int], int] | None
 
 FIRST_SHARE = 50  # the first pass of growth="auto" reads one sample in 50: benchmarks/default_settings.py
-FIRST_SHARE_INCOMPLETE = 20  # the same where entries are missing, and samples say less: benchmarks/missing.py
+FIRST_SHARE_INCOMPLETE = (
+    20  # the same where entries are missing, and samples hold less information: benchmarks/missing.py
+)
 
 
 def sparsity_limits(

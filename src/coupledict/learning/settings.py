@@ -24,16 +24,17 @@ from ..foundation.parameters import (
     Constraints,
     OnePerView,
 )
+from .atoms import AtomGroup, group_atoms
 from .schedule import Growth, Schedule, sparsity_limits
 from .start import check_positive
-from .updates import UNUSED_RULES, UPDATES, UnusedRule, Update
+from .updates import UNUSED_RULES, UPDATES
 
 ViewWeights: TypeAlias = Literal["balanced"] | Sequence[float] | npt.NDArray[Any] | None
 PositiveDict: TypeAlias = bool | Sequence[bool] | npt.NDArray[np.bool_]
 
-SAMPLES_PER_ATOM = 4  # at least, if the number of atoms is not given
+SAMPLES_PER_ATOM = 4  # least number, if the number of atoms is not given
 
-#: The parameters of learners that are settings of a fit; those of coding are in CODING_CONSTRAINTS.
+#: Parameters of learners that are settings of a fit; those of coding are in CODING_CONSTRAINTS.
 LEARNING_CONSTRAINTS: Constraints = {
     "n_components": (NONE, COUNT),
     "max_iter": (COUNT,),
@@ -53,89 +54,48 @@ LEARNING_CONSTRAINTS: Constraints = {
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """The parameters of a learner, checked; see :class:`coupledict.CoupledDictionaryLearning` for what they mean."""
+    """The parameters of a learner; see :class:`coupledict.CoupledDictionaryLearning` for what they mean.
+
+    Each of them meets LEARNING_CONSTRAINTS; whether they work together is checked here.
+    """
 
     n_components: int | None
     rule: CodingRule
-    max_iter: int
-    schedule: Schedule
-    growth: Growth
-    update: Update
-    init: Any
-    normalize: Normalize
-    view_weights: ViewWeights
-    unused: UnusedRule
-    constant_atom: bool
-    stop_tol: float
-    random_state: Any
-    positive_dict: bool | tuple[bool, ...] = False
+    max_iter: int = 1
+    schedule: Schedule = "auto"
+    growth: Growth = "auto"
+    update: UpdateName = "statistics"
+    init: Any = "auto"
+    normalize: Normalize = "joint"
+    view_weights: ViewWeights = None
+    unused_atoms: UnusedAtoms = "keep"
+    constant_atom: bool = False
+    stop_tol: float = 0.0
+    random_state: Any = None
+    positive_dict: PositiveDict = False
     scale: Literal["auto"] | None = None
-    # Where entries are missing, the first half of at least so many iterations codes samples by what they know, the
-    # other half fills them in first: on photographs that makes better atoms, elsewhere about the same
+    # If entries are missing and there are at least this many iterations, the first half codes samples by their known
+    # entries, and the second half fills them in first. On photographs that makes better atoms, elsewhere about the same
     # (benchmarks/missing.py).
     least_iterations_to_fill: int = 10
 
-    @classmethod
-    def checked(
-        cls,
-        *,
-        n_components: int | None,
-        rule: CodingRule,
-        max_iter: int = 1,
-        schedule: Schedule = "auto",
-        growth: Growth = "auto",
-        update: UpdateName = "statistics",
-        init: Any = "auto",
-        normalize: Normalize = "joint",
-        view_weights: ViewWeights = None,
-        unused_atoms: UnusedAtoms = "keep",
-        constant_atom: bool = False,
-        stop_tol: float = 0.0,
-        random_state: Any = None,
-        positive_dict: PositiveDict = False,
-        scale: Literal["auto"] | None = None,
-    ) -> LearningSettings:
-        """Return the settings for parameters that meet LEARNING_CONSTRAINTS; raise if they do not work together."""
-        changed, unused = UPDATES[update](), UNUSED_RULES[unused_atoms]
-        if unused.mean and not changed.needs_codes:
+    def __post_init__(self) -> None:
+        if UNUSED_RULES[self.unused_atoms].mean and not self.needs_codes:
             raise ValueError(
-                f"unused_atoms='mean' needs the residuals of all samples, which update={update!r} does not keep."
+                f"unused_atoms='mean' needs the residuals of all samples, which update={self.update!r} does not keep."
                 " Use update='sequential' or 'ksvd', or another rule for unused atoms."
             )
-        if rule.pursuit == "lasso" and changed.needs_codes:
+        if self.rule.pursuit == "lasso" and self.needs_codes:
             raise ValueError(
-                f"update={update!r} is for codes of few atoms; pursuit='lasso' goes with 'statistics' or 'mod'."
+                f"update={self.update!r} is for codes of few atoms; pursuit='lasso' goes with 'statistics' or 'mod'."
             )
-        positive: bool | tuple[bool, ...]
-        if isinstance(positive_dict, bool | np.bool_):
-            positive = bool(positive_dict)
-        else:
-            positive = tuple(bool(flag) for flag in positive_dict)
-        some_positive = any(positive) if isinstance(positive, tuple) else positive
-        _check_signs(changed, init, atoms=some_positive, codes=rule.positive)
-        return cls(
-            n_components=None if n_components is None else int(n_components),
-            rule=rule,
-            max_iter=int(max_iter),
-            schedule=schedule,
-            growth=growth,
-            update=changed,
-            init=init,
-            normalize=normalize,
-            view_weights=view_weights,
-            unused=unused,
-            constant_atom=bool(constant_atom),
-            stop_tol=float(stop_tol),
-            random_state=random_state,
-            positive_dict=positive,
-            scale=scale,
-        )
+        self._check_signs()
 
     def count_components(self, widths: Sequence[int], n_samples: int | None) -> int:
         """Return n_components.
 
         If it is None: 4 times the features of the largest view, at most 256 unless it has more, and at most a quarter
-        of the samples, if their number is known. With more, an atom stands for a single sample or two.
+        of the samples, if their number is known. With more, an atom would represent only one or two samples.
         """
         largest = max(widths)
         wanted = max(largest, min(4 * largest, 256))
@@ -167,7 +127,7 @@ class LearningSettings:
 
     def positive_views(self, n_views: int) -> Flags:
         """Return for each view whether its atoms are not negative."""
-        if isinstance(self.positive_dict, bool):
+        if isinstance(self.positive_dict, bool | np.bool_):
             return np.full(n_views, self.positive_dict)
         if len(self.positive_dict) != n_views:
             raise ValueError(
@@ -175,6 +135,18 @@ class LearningSettings:
                 f" {len(self.positive_dict)}."
             )
         return np.array(self.positive_dict, bool)
+
+    def group(self, arrays: list[Array], weights: Floats) -> list[AtomGroup]:
+        """Return dictionaries, one per view, as groups of atoms."""
+        return group_atoms(
+            arrays,
+            weights,
+            coupled=self.rule.coupling == "code",
+            joint=self.joint_norm,
+            n_fixed=int(self.constant_atom),
+            positive=self.positive_views(len(arrays)),
+            relative=not self.balanced,
+        )
 
     def check_fit(self, components: Sequence[Array]) -> None:
         """Raise unless these settings go with these dictionaries, from which learning may go on."""
@@ -190,10 +162,21 @@ class LearningSettings:
     def growing(self) -> bool:
         """Whether passes may read a part of the samples only.
 
-        With ``growth="auto"``, samples grow for the statistics update; the others are published methods, which see all.
+        With ``growth="auto"``, their number grows for the statistics update; the others are published methods, which
+        read all samples.
         """
         automatic = isinstance(self.growth, str) and self.growth == "auto"
-        return self.growth is not None and not (automatic and self.update.name != "statistics")
+        return self.growth is not None and not (automatic and self.update != "statistics")
+
+    @property
+    def needs_codes(self) -> bool:
+        """Whether the update uses the codes and residuals of all samples."""
+        return UPDATES[self.update].needs_codes
+
+    @property
+    def some_positive(self) -> bool:
+        """Whether atoms are not negative in at least one view."""
+        return bool(np.any(self.positive_dict))
 
     @property
     def joint_norm(self) -> bool:
@@ -204,7 +187,7 @@ class LearningSettings:
     def balanced(self) -> bool:
         """Whether the weights of the views are computed from the samples.
 
-        A tolerance and a penalty are in the units of the samples; with these, weights are what is given.
+        A tolerance and a penalty are in the units of the samples; with one of these, weights are as given.
         """
         counted = self.rule.tol is None and self.rule.pursuit != "lasso"
         return isinstance(self.view_weights, str) or (self.view_weights is None and self.standardizes and counted)
@@ -212,24 +195,23 @@ class LearningSettings:
     @property
     def standardizes(self) -> bool:
         """Whether samples are centred; not where atoms or coefficients must not be negative, or an atom is constant."""
-        signs = self.positive_dict if isinstance(self.positive_dict, tuple) else (self.positive_dict,)
-        return self.scale == "auto" and not (self.rule.positive or any(signs) or self.constant_atom)
+        return self.scale == "auto" and not (self.rule.positive or self.some_positive or self.constant_atom)
 
-
-def _check_signs(update: Update, init: Any, *, atoms: bool, codes: bool) -> None:
-    """Raise for an update or a start that cannot keep atoms or coefficients from being negative, where it should."""
-    if atoms and not update.keeps_atoms_positive:
-        raise ValueError(
-            f"update={update.name!r} finds atoms whose entries may be negative, which positive_dict does not allow."
-            " Use update='statistics' or 'sequential'."
-        )
-    if codes and not update.keeps_codes_positive:
-        raise ValueError(
-            f"update={update.name!r} finds coefficients that may be negative, which positive_code does not allow."
-            " Use update='statistics', 'sequential' or 'mod'."
-        )
-    if atoms and isinstance(init, str) and init == "dct":
-        raise ValueError(
-            "init='dct' starts from cosines, whose entries may be negative, which positive_dict does not allow."
-            " Use init='samples' or 'random', or give arrays."
-        )
+    def _check_signs(self) -> None:
+        """Raise for an update or a start that may make atoms or coefficients negative where they must not be."""
+        update, atoms = UPDATES[self.update], self.some_positive
+        if atoms and not update.keeps_atoms_positive:
+            raise ValueError(
+                f"update={self.update!r} finds atoms whose entries may be negative, which positive_dict does not allow."
+                " Use update='statistics' or 'sequential'."
+            )
+        if self.rule.positive and not update.keeps_codes_positive:
+            raise ValueError(
+                f"update={self.update!r} finds coefficients that may be negative, which positive_code does not allow."
+                " Use update='statistics', 'sequential' or 'mod'."
+            )
+        if atoms and isinstance(self.init, str) and self.init == "dct":
+            raise ValueError(
+                "init='dct' starts from cosines, whose entries may be negative, which positive_dict does not allow."
+                " Use init='samples' or 'random', or give arrays."
+            )

@@ -78,19 +78,15 @@ def _suits_dct(widths: Sequence[int], n_components: int) -> bool:
     return n_components >= widths[0] and max(down, across) <= 2 * min(down, across)
 
 
-def check_init(
-    init: Any, widths: Sequence[int], n_components: int, *, cosines: bool = True, positive: Flags | None = None
-) -> Any:
+def check_init(init: Any, widths: Sequence[int], n_components: int, *, cosines: bool, positive: Flags) -> Any:
     """Return the name of the start, with "auto" resolved, or the given arrays; raise for one that cannot work.
 
     `cosines` says whether "auto" may be the cosine dictionary, if the views are suitable; with views in which atoms are
     not negative (`positive`) it is not.
     """
-    if positive is not None and positive.any():
-        cosines = False
     if isinstance(init, str):
         if init == "auto":
-            return "dct" if cosines and _suits_dct(widths, n_components) else "samples"
+            return "dct" if cosines and not positive.any() and _suits_dct(widths, n_components) else "samples"
         if init == "dct" and any(_square_side(width) is None for width in widths):
             raise ValueError(
                 f"Expected square patches for init='dct', got views of {list(widths)} features."
@@ -105,15 +101,14 @@ def check_init(
             raise ValueError(f"Expected init[{v}] to have shape {(n_components, width)}, got {array.shape}.")
         if not np.isfinite(array).all():
             raise ValueError(f"Expected init[{v}] to be finite, got NaN or infinity.")
-    if positive is not None:
-        check_positive(arrays, positive, "init", "Give its positive part, np.maximum(init[{v}], 0), for example.")
+    check_positive(arrays, positive, "init", "Give its positive part, np.maximum(init[{v}], 0), for example.")
     return arrays
 
 
 def check_positive(arrays: Sequence[Array], positive: Flags, name: str, hint: str) -> None:
-    """Raise if a dictionary has negative entries in a view in which there are to be none.
+    """Raise if a dictionary has negative entries in a view in which there must be none.
 
-    `name` is what the list of dictionaries is called, `hint` what to do; "{v}" in it stands for the view.
+    `name` is the name of the list of dictionaries, and `hint` says what to do; "{v}" in it stands for the view.
     """
     for v in np.flatnonzero(positive).tolist():
         if (least := float(np.min(arrays[v], initial=0))) < 0:
@@ -124,12 +119,12 @@ def check_positive(arrays: Sequence[Array], positive: Flags, name: str, hint: st
 
 
 def positive_parts(arrays: Sequence[Array], positive: Flags) -> list[Array]:
-    """Return arrays, one per view, with 0 for what is negative in the views in which nothing is to be."""
+    """Return arrays, one per view, with 0 for negative entries in the views that must have none."""
     return [np.maximum(array, 0) if marked else array for array, marked in zip(arrays, positive, strict=True)]
 
 
 def _paired_samples(data: Data, n_components: int, rng: np.random.Generator, positive: Flags) -> list[Array]:
-    """Return nonzero samples in random order as atoms; noise fills up missing ones."""
+    """Return nonzero samples in random order as atoms; if there are too few, noise makes up the rest."""
     rows = data.draw(4 * n_components, rng)
     if data.missing:
         rows = fill_drawn(rows)
@@ -142,13 +137,13 @@ def _paired_samples(data: Data, n_components: int, rng: np.random.Generator, pos
 
 
 def _noise(n_components: int, widths: Sequence[int], rng: np.random.Generator, positive: Flags) -> list[Array]:
-    """Return normally distributed entries; their absolute values in the views in which none is to be negative."""
+    """Return normally distributed entries; their absolute values in the views that must have no negative ones."""
     drawn = [rng.standard_normal((n_components, width)) for width in widths]
     return [np.abs(array) if marked else array for array, marked in zip(drawn, positive, strict=True)]
 
 
 def fill_drawn(rows: list[Array]) -> list[Array]:
-    """Return drawn samples with their missing entries filled in; those that know most come first."""
+    """Return drawn samples with missing entries filled in by means; those with the most known entries come first."""
     table = np.hstack(rows)
     known = ~np.isnan(table)
     order = np.argsort(-known.sum(axis=1), kind="stable")
@@ -159,16 +154,13 @@ def fill_drawn(rows: list[Array]) -> list[Array]:
     return np.split(filled, np.cumsum([part.shape[1] for part in rows])[:-1], axis=1)
 
 
-def start(
-    init: Any, data: Data, n_components: int, rng: np.random.Generator, positive: Flags | None = None
-) -> list[Array]:
+def start(init: Any, data: Data, n_components: int, rng: np.random.Generator, positive: Flags) -> list[Array]:
     """Return one float64 array of atoms per view, not yet normalised; `init` comes from :func:`check_init`."""
     widths = data.widths
-    marked = np.zeros(len(widths), bool) if positive is None else positive
     if init == "dct":
         return [dct_dictionary(math.isqrt(width), n_components) for width in widths]
     if init == "samples":
-        return _paired_samples(data, n_components, rng, marked)
+        return _paired_samples(data, n_components, rng, positive)
     if init == "random":
-        return _noise(n_components, widths, rng, marked)
+        return _noise(n_components, widths, rng, positive)
     return [np.array(array, np.float64) for array in init]

@@ -1,7 +1,7 @@
 """How atoms change after the samples are coded: updates, rules for unused atoms, and running sums over batches.
 
-The updates are the paper's sequential one, statistics, exact K-SVD and MOD. One with ``needs_codes`` uses the codes and
-residuals of all samples, which must be in memory. For the others the sums A = C^T C and B = C^T X of a pass are enough.
+The updates are the paper's sequential one, statistics, exact K-SVD and MOD. Updates with ``needs_codes`` use the codes
+and residuals of all samples, which must be in memory. For the others, the sums A = C^T C and B = C^T X are enough.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scipy.sparse.linalg import eigsh
 from ..coding.results import PassSums, Sums
 from ..foundation.arrays import Array
 from ..foundation.block_sizes import SIZES
+from ..foundation.choices import UpdateName
 from ..kernels import _native
 from ..kernels.instruction_sets import active_level
 from ..parallel.blas import one_blas_thread
@@ -36,43 +37,6 @@ def _blocks(n_atoms: int, products: float) -> Iterator[tuple[int, int]]:
         yield first, min(first + step, n_atoms)
 
 
-def _sweep_codes(
-    group: AtomGroup,
-    codes: csr_array,
-    residual: Array,
-    *,
-    mean_unused: bool,
-    frozen: bool = False,
-    positive_code: bool = False,
-) -> csr_array:
-    """Do one sweep of the paper's update, or, with frozen codes, of the statistics update; return the codes."""
-    columns = codes.tocsc()
-    values = np.ascontiguousarray(columns.data)
-    atoms = group.atoms.astype(residual.dtype)
-    starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
-    level = active_level()
-    for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
-        _native.sequential(
-            *group.layout,
-            first,
-            last,
-            mean_unused,
-            frozen,
-            positive_code,
-            starts,
-            samples,
-            values,
-            residual,
-            atoms,
-            level,
-        )
-    group.atoms[:] = atoms
-    if frozen:
-        return codes
-    columns.data = values
-    return columns.tocsr()
-
-
 class Update(ABC):
     """One way to change the atoms of a group of views.
 
@@ -82,7 +46,7 @@ class Update(ABC):
     needs_codes : bool
         Whether it uses the codes and residuals of all samples.
     keeps_atoms_positive, keeps_codes_positive : bool
-        Whether it can keep atoms and coefficients from becoming negative; it is refused where it should and cannot.
+        Whether it can keep atoms and coefficients from becoming negative; if it should but cannot, it is refused.
     """
 
     name: ClassVar[str]
@@ -120,50 +84,17 @@ class CodeUpdate(Update):
 class Statistics(SumUpdate):
     """With fixed codes, atom by atom: ``d_t <- B[t] - A[t] D + A[t, t] d_t``, normalised.
 
-    Of all atoms of that norm it is the best one for these codes; in a non-negative view its positive part is the best.
+    Of all atoms of that norm, it is the best one for these codes; in a non-negative view, its positive part is.
     """
 
     name = "statistics"
     keeps_atoms_positive = True
-
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
 
     def apply(self, group: AtomGroup, sums: Sums) -> None:
         """Sweep over the atoms."""
         level = active_level()
-        for _ in range(self.n_sweeps):
-            for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
-                _native.sweep(
-                    *group.layout,
-                    first,
-                    last,
-                    sums.a,
-                    sums.b,
-                    group.atoms,
-                    level,
-                )
-
-
-class StatisticsOfCodes(CodeUpdate):
-    """The same update from the codes and residuals of samples in memory, for dictionaries whose sums are too large.
-
-    A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample.
-    """
-
-    name = "statistics"
-    keeps_atoms_positive = True
-
-    def __init__(self, n_sweeps: int = 1) -> None:
-        self.n_sweeps = n_sweeps
-
-    def apply(
-        self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
-    ) -> csr_array:
-        """Sweep over the atoms; the codes stay as they are."""
-        for _ in range(self.n_sweeps):
-            _sweep_codes(group, codes, residual, mean_unused=mean_unused, frozen=True)
-        return codes
+        for first, last in _blocks(group.atoms.shape[0], group.atoms.size):
+            _native.sweep(*group.layout, first, last, sums.a, sums.b, group.atoms, level)
 
 
 class Mod(SumUpdate):
@@ -183,7 +114,7 @@ class Mod(SumUpdate):
         with one_blas_thread():
             solved = self._solve(left, right)
         rows = group.atoms[free].copy()
-        # Where an atom vanishes it has no direction and stays as it was; one of joint norm may vanish in a view.
+        # An atom that vanishes has no direction and stays as it was; one of joint norm may vanish in a view.
         groups_of_columns = [slice(None)] if group.joint else [group.columns(i) for i in range(len(group.views))]
         for columns in groups_of_columns:
             has_direction = np.any(solved[:, columns] != 0, axis=1)
@@ -206,18 +137,60 @@ class Mod(SumUpdate):
 class Sequential(CodeUpdate):
     """The paper's update (eq. 12-15): one step of the power method for each atom; residuals are kept up to date.
 
-    For one view this is approximate K-SVD. In non-negative views the positive part of the new atom is the best one for
-    the old coefficients, and the positive parts of the new coefficients are the best ones for it: no step does harm.
+    For one view this is approximate K-SVD. In non-negative views, the positive part of the new atom is the best one for
+    the old coefficients, and the positive parts of the new coefficients are the best for this atom: no step increases
+    the error.
+
+    Attributes
+    ----------
+    frozen : bool
+        Whether the codes stay as they are.
     """
 
     name = "sequential"
     keeps_atoms_positive = True
+    frozen: ClassVar[bool] = False
 
     def apply(
         self, group: AtomGroup, codes: csr_array, residual: Array, *, mean_unused: bool, positive_code: bool = False
     ) -> csr_array:
         """Sweep over the atoms."""
-        return _sweep_codes(group, codes, residual, mean_unused=mean_unused, positive_code=positive_code)
+        columns = codes.tocsc()
+        values = np.ascontiguousarray(columns.data)
+        atoms = group.atoms.astype(residual.dtype)
+        starts, samples = columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+        level = active_level()
+        for first, last in _blocks(atoms.shape[0], 4 * atoms.shape[1] * codes.nnz / atoms.shape[0]):
+            _native.sequential(
+                *group.layout,
+                first,
+                last,
+                mean_unused,
+                self.frozen,
+                positive_code and not self.frozen,
+                starts,
+                samples,
+                values,
+                residual,
+                atoms,
+                level,
+            )
+        group.atoms[:] = atoms
+        if self.frozen:
+            return codes
+        columns.data = values
+        return columns.tocsr()
+
+
+class StatisticsOfCodes(Sequential):
+    """The statistics update from the codes and residuals of samples in memory, for dictionaries with too large sums.
+
+    A = C^T C has as many entries as there are pairs of atoms; the codes have a few per sample. With frozen codes, the
+    sequential update is this one.
+    """
+
+    name = "statistics"
+    frozen = True
 
 
 class Ksvd(CodeUpdate):
@@ -249,7 +222,7 @@ class Ksvd(CodeUpdate):
                 error = residual[samples] + np.outer(values[users], atoms[t])
                 scales = np.sqrt(weights).astype(error.dtype)
                 direction = leading_direction(error * scales, atoms[t] * scales)
-                # The atom that is least squares for the best coefficients, also in views of weight 0.
+                # The least-squares atom for the best coefficients, also in views of weight 0.
                 fresh = ((error * scales) @ direction) @ error.astype(np.float64)
                 if not fresh.any():
                     continue
@@ -292,11 +265,11 @@ def leading_direction(error: Array, guess: Array) -> npt.NDArray[np.float64]:
 UPDATES: dict[str, type[Update]] = {cls.name: cls for cls in (Statistics, Sequential, Ksvd, Mod)}
 
 
-def for_size(update: Update, n_atoms: int, *, all_held: bool) -> Update:
-    """Return the update for this many atoms: the same one, in the form that needs less memory if sums are large."""
-    if isinstance(update, Statistics) and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
-        return StatisticsOfCodes(update.n_sweeps)
-    return update
+def make_update(name: UpdateName, n_atoms: int, *, all_held: bool) -> Update:
+    """Return an update of this many atoms; if sums are large, in the form that needs less memory."""
+    if name == "statistics" and all_held and 8 * n_atoms**2 > SIZES.sums_bytes:
+        return StatisticsOfCodes()
+    return UPDATES[name]()
 
 
 @dataclass(frozen=True)
@@ -334,8 +307,8 @@ UNUSED_RULES = {
 }
 
 
-#: How fast the sums of earlier batches decay: the higher, the sooner. Codes of the lasso change little by little with
-#: the atoms, so that sums over few batches are steady, and new ones are worth more.
+#: How fast the sums of earlier batches decay: the higher, the faster. Lasso codes change gradually with the atoms, so
+#: that sums over few batches are stable, and recent ones are worth more.
 DECAY, LASSO_DECAY = 2, 8
 
 
@@ -375,7 +348,7 @@ class RunningSums:
         if self.sums:
             pairs = zip(self.sums, fresh, strict=True)
             sums = [Sums(keep * old.a + new.a, keep * old.b + new.b) for old, new in pairs]
-        update = Statistics(n_sweeps=1)
+        update = Statistics()
         for group, own in zip(groups, sums, strict=True):
             update.apply(group, own)
         return RunningSums(groups, self.scale, n_batches, sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +23,7 @@ class CheckedQueries(Protocol):
     def __call__(self, queries: Any) -> dict[int, Array]: ...
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class GalleryIndex:
     """Vectors of a gallery, made once, for many searches; :meth:`CrossModalMatcher.index` makes it.
 
@@ -53,21 +55,12 @@ class GalleryIndex:
     (5, 3)
     """
 
-    def __init__(
-        self,
-        fitted: FittedMatcher,
-        vectors: Array,
-        comparison: Comparison,
-        target: int,
-        check: CheckedQueries,
-        n_jobs: int | None,
-    ) -> None:
-        self.vectors = vectors
-        self._fitted = fitted
-        self._comparison = comparison
-        self._target = target
-        self._check = check
-        self._n_jobs = n_jobs
+    fitted: FittedMatcher
+    vectors: Array
+    comparison: Comparison
+    target: int
+    check: CheckedQueries
+    n_jobs: int | None
 
     def __len__(self) -> int:
         return self.n_gallery
@@ -96,13 +89,11 @@ class GalleryIndex:
 
         Returns
         -------
-        indices : array of shape (n_queries, n_matches)
-            Indices of samples of the gallery, the best first; of equally good ones, the lower index first.
-        similarities : array of shape (n_queries, n_matches)
-            Their similarities, in float32; only with ``return_similarity=True``.
+        array, or two arrays
+            What :meth:`CrossModalMatcher.match` returns; similarities are in float32.
         """
         most = self.n_gallery if n_matches is None else min(check_count(n_matches, "n_matches"), self.n_gallery)
-        ranking = Ranking(self._left(queries), most, self._n_jobs)
+        ranking = Ranking(self._left(queries), most, self.n_jobs)
         step = SIZES.gallery_rows
         ranking.add([(start, self.vectors[start : start + step]) for start in range(0, self.n_gallery, step)])
         indices, similarities = ranking.found()
@@ -128,5 +119,5 @@ class GalleryIndex:
 
     def _left(self, queries: ViewLike | ViewsLike) -> Array:
         """Return vectors of the queries."""
-        found = self._fitted.vectors(self._check(queries), self._comparison, self._target, self._n_jobs)
+        found = self.fitted.vectors(self.check(queries), self.comparison, self.target, self.n_jobs)
         return found.astype(self.vectors.dtype, copy=False)
