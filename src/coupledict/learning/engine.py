@@ -91,9 +91,9 @@ def fit(
             f"update={settings.update.name!r} goes through the residuals of all samples, atom by atom, so they must be"
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
+    largest = data.largest(threads)  # which refuses what is not finite
     if predictor != "dictionary" and _predictable(data, settings):
         advise_settings(settings, data.widths, data.n_samples)
-    largest = data.largest(threads)
     data = data.scaled(safe_scale(largest, data.dtype))
     standard = find_standard(data, settings, threads)
     data = data.standardized(standard)
