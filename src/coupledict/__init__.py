@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .files.models import ModelFileError
     from .foundation.progress import LearningProgress, Progress, StoppedByCallback
     from .foundation.version import __version__
-    from .foundation.warning import InterruptedFitWarning
+    from .foundation.warning import InterruptedFitWarning, PredictionWarning
     from .kernels.instruction_sets import build_info
     from .learning.start import dct_dictionary
     from .loading import load
@@ -36,6 +36,7 @@ __all__ = [
     "Progress",
     "LearningProgress",
     "InterruptedFitWarning",
+    "PredictionWarning",
     "StoppedByCallback",
     "build_info",
     "__version__",
@@ -59,6 +60,7 @@ _PLACES = {
     "Progress": "foundation.progress",
     "LearningProgress": "foundation.progress",
     "InterruptedFitWarning": "foundation.warning",
+    "PredictionWarning": "foundation.warning",
     "StoppedByCallback": "foundation.progress",
     "build_info": "kernels.instruction_sets",
     "__version__": "foundation.version",

@@ -36,6 +36,7 @@ from coupledict import (
     DictionaryLearning,
     ModelFileError,
     OnlineDictionaryLearning,
+    PredictionWarning,
     SparseCoder,
     sparse_encode,
 )
@@ -352,7 +353,7 @@ def test_numbers_of_every_kind(views):
 
 @pytest.mark.parametrize("missing", [pd.DataFrame({"a": pd.array([1, None], "Int64")}), pl.DataFrame({"a": [1, None]})])
 def test_nullable_columns_say_by_themselves_what_is_missing(missing):
-    learner = make().fit([missing, np.ones((2, 3))])
+    learner = make(predictor="dictionary").fit([missing, np.ones((2, 3))])
     assert all(np.isfinite(atoms).all() for atoms in learner.components_)
     with pytest.raises(ValueError, match="NaN"):
         make().fit([pd.DataFrame({"a": [1.0, np.nan]}), np.ones((2, 3))])
@@ -505,7 +506,8 @@ def test_verbose_says_how_well_views_predict_each_other(views, capsys):
         f"CoupledDictionaryLearning: view 1 from view 0: R^2 {score['r2']:.2f} on 120 samples held out"
         f" (ridge {score['ridge_r2']:.2f}); {shares}"
     )
-    make(verbose=1, n_components=2).fit([view[:8] for view in views])
+    with pytest.warns(PredictionWarning, match="Too few samples"):
+        make(verbose=1, n_components=2).fit([view[:8] for view in views])
     assert "view 1 from view 0: ridge regression, with too few samples to judge it by" in capsys.readouterr().out
 
 
@@ -530,7 +532,7 @@ def test_names_of_views_travel_with_the_model(tmp_path, rng):
         for v, p in (("a", 4), ("b", 5))
     ]
     y = rng.integers(0, 2, 60)
-    learner = CoupledDictionaryLearning(8, n_nonzero_coefs=2, max_iter=2, random_state=0)
+    learner = make(predictor="dictionary")
     swapped = frames[0][list(frames[0].columns[::-1])]
     path = tmp_path / "model.safetensors"
     for model, use in [
@@ -550,7 +552,7 @@ def test_names_of_views_travel_with_the_model(tmp_path, rng):
 def test_names_that_lie_are_refused(tmp_path, rng, lie):
     path = tmp_path / "model.safetensors"
     views = [rng.standard_normal((60, p)) for p in (4, 5)]
-    CoupledDictionaryLearning(8, n_nonzero_coefs=2, max_iter=2, random_state=0).fit(views).save(path)
+    make(predictor="dictionary").fit(views).save(path)
     tensors, metadata = read_model(path)
     write_model(path, tensors, metadata | {"view_feature_names_in": lie})
     with pytest.raises(ModelFileError, match="feature names do not fit"):

@@ -348,10 +348,10 @@ def test_given_start_is_normalised_and_left_alone(rng, Xs, monkeypatch):
 @pytest.mark.parametrize("n", [1, 5])
 def test_fewer_samples_than_atoms(rng, update, n):
     Xs, _ = planted_views(rng, n=n)
-    learner = make(update=update).fit(Xs)
+    learner = make(update=update, predictor="dictionary").fit(Xs)
     np.testing.assert_allclose(joint_norms(learner.components_), 1)
     assert learner.score(Xs) > 0.95
-    learner = make(update=update, normalize="views").fit(Xs)
+    learner = make(update=update, predictor="dictionary", normalize="views").fit(Xs)
     for D in learner.components_:
         np.testing.assert_allclose(norms(D), 1)
     assert learner.score(Xs) > 0.95

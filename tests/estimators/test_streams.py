@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 
 import coupledict
-from coupledict import CoupledDictionaryLearning, DictionaryLearning, ModelFileError, OnlineDictionaryLearning
+from coupledict import (
+    CoupledDictionaryLearning,
+    DictionaryLearning,
+    ModelFileError,
+    OnlineDictionaryLearning,
+    PredictionWarning,
+)
 from coupledict.files import read_model, write_model
 from support.learners import without_times
 
@@ -287,3 +293,39 @@ def test_a_bad_batch_changes_nothing(batches):
         with pytest.raises(ValueError, match=message):
             learner.partial_fit(batch)
     assert_same(expected, learn(learner, batches[4:]))
+
+
+# Predictors
+
+
+@pytest.mark.parametrize("kind", ["coupled", "online"])
+def test_predictors_are_fitted_when_asked_for(kind, batches, path):
+    learner, test = learn(fresh(kind), batches[:7]), batches[7]
+    with pytest.warns(PredictionWarning, match="partial_fit has dropped the predictors.*Call fit_predictors"):
+        before = learner.predict([test[0], None], view=1)
+    untouched = learn(fresh(kind), batches[:7])
+    learner.fit_predictors([np.vstack(views) for views in zip(*batches[:7], strict=True)])
+    assert_same(learner, untouched)
+    after = learner.predict([test[0], None], view=1)
+    assert np.mean((after - test[1]) ** 2) < np.mean((before - test[1]) ** 2)
+    learner.save(path)
+    np.testing.assert_array_equal(coupledict.load(path).predict([test[0], None], view=1), after)
+    assert_same(learn(learner, [test]), learn(untouched, [test]))
+    with pytest.warns(PredictionWarning):
+        learner.predict([test[0], None], view=1)
+
+
+def test_predictors_have_the_number_type_of_the_dictionaries(batches, path):
+    learner = learn(fresh("coupled"), batches[:2])
+    learner.fit_predictors([view.astype(np.float32) for view in batches[2]]).save(path)
+    assert coupledict.load(path).predict([batches[3][0], None], view=1).dtype == np.float64
+
+
+def test_predictors_that_cannot_be_fitted(batches):
+    learner = learn(fresh("coupled", predictor="dictionary"), batches[:1])
+    with pytest.raises(ValueError, match="a predictor other than 'dictionary'"):
+        learner.fit_predictors(batches[1])
+    with pytest.raises(ValueError, match="coupling='support'"):
+        learn(fresh("support"), batches[:1]).fit_predictors(batches[1])
+    with pytest.raises(ValueError, match=r"Expected views of \[8, 10\] features, as before"):
+        learn(fresh("coupled"), batches[:1]).fit_predictors(batches[1][::-1])

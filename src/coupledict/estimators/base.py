@@ -184,9 +184,13 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
                 callback=report,
             )
         self._keep(fitted, names)
+        self._tell_predictions()
+
+    def _tell_predictions(self) -> None:
+        """With `verbose`, print how well views predict each other."""
         if self.verbose:
             for line in self._described():
-                print(f"{name}: {line}", flush=True)
+                print(f"{type(self).__name__}: {line}", flush=True)
 
     def _learn_batch(self, batch: InMemory, settings: LearningSettings, forgetting: float = 0.0) -> None:
         """Learn from one more batch, starting from the present state."""
@@ -212,8 +216,8 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
         Atoms are updated from running sums over the batches, as in :class:`coupledict.OnlineDictionaryLearning`;
         parameters that describe passes over the samples, such as `max_iter`, `schedule` and `update`, are not used.
         After `fit` it starts from the dictionaries learned there. What `predict` uses beside the dictionaries is
-        dropped, because it belongs to the former ones. The first batch, or an earlier `fit`, decides what is subtracted
-        from features and what they are multiplied by (`scale`).
+        dropped, because it belongs to the former ones; `fit_predictors` makes it anew. The first batch, or an earlier
+        `fit`, decides what is subtracted from features and what they are multiplied by (`scale`).
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ class CoupledDictionaryLearning(SeveralViews):
         different units, it also multiplies each feature by a power of two that brings them to comparable sizes.
         Results are in the units of the samples. With `tol` or `alpha`, which are in these units, too, it only centres.
         None takes samples as they are, and so does ``"auto"`` with `positive_code`, `positive_dict` or `constant_atom`.
-        `partial_fit` always does.
+        In a stream, the first batch of `partial_fit` decides.
     schedule : {"auto", "linear", "half", "constant"}, callable or list of int, default="auto"
         Maximal number of atoms per sample, for each iteration. ``"linear"`` rises from 1 to the limit (the paper's
         section II-C), ``"half"`` does so in the first half of the iterations. ``"auto"`` is ``"half"`` with growing

@@ -17,7 +17,7 @@ from ..foundation.parameters import COUNT, Choice, Constraints, Real
 from ..foundation.progress import Callback, LearningProgress
 from ..foundation.views import ViewsLike, list_views, view_names
 from ..foundation.warning import InterruptedFitWarning, warn
-from ..learning import batches
+from ..learning import batches, engine
 from ..learning.fitted import FittedDictionaries
 from ..learning.settings import PositiveDict, ViewWeights
 from ..learning.start import Init
@@ -36,9 +36,9 @@ class OnlineDictionaryLearning(SeveralViews):
     ----------
     n_components, n_nonzero_coefs, tol, pursuit, alpha, positive_code, positive_dict, init, normalize, coupling, \
 missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random_state, verbose
-        As in :class:`CoupledDictionaryLearning` with ``scale=None``: samples are taken as they are. Without
-        `n_components`, the first batch of `partial_fit` counts as all samples. ``pursuit="lasso"`` is the l1 coder of
-        the original method.
+        As in :class:`CoupledDictionaryLearning` with ``scale=None``: samples are taken as they are. `partial_fit` does
+        not know how many samples will come; without `n_components`, their number limits that of the atoms in `fit`
+        only. ``pursuit="lasso"`` is the l1 coder of the original method.
     predictor : {"ridge", "dictionary"}, default="ridge"
         How `predict` computes a view from codes of the others, as in :class:`CoupledDictionaryLearning`.
     batch_size : int, default=256
@@ -169,7 +169,7 @@ missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random
         if data.n_samples == 0:
             raise ValueError("Expected at least one sample in X, got 0.")
         settings, threads, rng = self._settings(), self._threads(), make_generator(self.random_state)
-        fitted = batches.begin_batches(data, settings, threads, rng)
+        fitted = batches.begin_batches(data, settings, threads, rng, n_samples=data.n_samples)
         try:
             with self._watched() as report:
                 for rows in self._batches(data.n_samples, rng):
@@ -177,7 +177,9 @@ missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random
                     if report is not None and report(self._progress(fitted, data.n_samples)):
                         break
             if self.predictor == "ridge":
-                fitted = batches.add_predictors(fitted, data, settings, self.ridge_alpha, threads, rng)
+                fitted = engine.refit_predictors(
+                    fitted, data, settings, threads, rng, **self._prediction(), find_moments=self._finds_moments
+                )
         except KeyboardInterrupt:
             if not fitted.history:
                 raise

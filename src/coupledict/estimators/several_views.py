@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.interface import Data
 from ..data.memory import InMemory
 from ..foundation.arrays import Array, Floats
+from ..foundation.checks import make_generator
 from ..foundation.choices import Coupling, PredictorName
 from ..foundation.parameters import PENALTY, Choice, Constraints
 from ..foundation.progress import Record
@@ -22,6 +23,8 @@ from ..foundation.views import (
     view_names,
     view_number,
 )
+from ..foundation.warning import PredictionWarning, warn
+from ..learning import engine
 from ..learning.fitted import FittedDictionaries
 from ..learning.predictors import Predictors
 from ..learning.settings import LEARNING_CONSTRAINTS
@@ -88,17 +91,22 @@ class SeveralViews(DictionaryEstimator):
 
     def _open_batch(self, X: ViewsLike) -> InMemory:
         """Return the samples of a batch; raise unless they are in memory and match earlier batches."""
-        known = hasattr(self, "components_")
-        given = list_views(X, self._view_names if known else ())
-        data = open_all_views(given, self._view_names if known else view_names(X), self.missing)
+        data = self._open_known(X)
         if not isinstance(data, InMemory):
             raise TypeError("Expected a batch of arrays in memory; call partial_fit with one chunk after the other.")
         if data.n_samples == 0:
             raise ValueError("Expected at least one sample in X, got 0.")
-        if known:
-            check_names(self, given)
-            if data.widths != self.n_features_in_:
-                raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {data.widths}.")
+        return data
+
+    def _open_known(self, X: ViewsLike) -> Data:
+        """Return samples with all views; raise unless they match those that were learned from, if there are any."""
+        if not hasattr(self, "components_"):
+            return open_all_views(list_views(X, ()), view_names(X), self.missing)
+        given = list_views(X, self._view_names)
+        data = open_all_views(given, self._view_names, self.missing)
+        check_names(self, given)
+        if data.widths != self.n_features_in_:
+            raise ValueError(f"Expected views of {self.n_features_in_} features, as before, got {data.widths}.")
         return data
 
     def _check_arguments(self, method: str, X: object, y: object = None, others: tuple[object, ...] = ()) -> None:
@@ -132,6 +140,49 @@ class SeveralViews(DictionaryEstimator):
         self._check_arguments("fit_transform", X, y)
         codes: Codes = self.fit(X, y).transform(X)
         return codes
+
+    def fit_predictors(self, X: ViewsLike, y: object = None) -> Self:
+        """Fit what `predict` and `impute` use beside the dictionaries, which stay as they are.
+
+        `fit` does this by itself. Call it after `partial_fit`, which drops the predictors: they belong to the former
+        dictionaries, and making new ones takes a hundred times as long as learning from a batch. It also fits a learner
+        to samples of another device or place, of which there are too few to learn dictionaries from.
+
+        Parameters
+        ----------
+        X : list of arrays of shape (n_samples, n_features_v), dict of them by name, or Views
+            As in `fit`, with all views. Some thousand samples suffice; those that the dictionaries were learned from
+            make `prediction_scores_` a little too good.
+        y : ignored
+            Accepted for pipelines.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        settings = self._settings()
+        self._check_arguments("fit_predictors", X, y)
+        if self.predictor == "dictionary" or settings.rule.coupling == "support" or len(self.components_) < 2:
+            raise ValueError(
+                "Expected two or more views with coupling='code' and a predictor other than 'dictionary', which has"
+                f" nothing to fit, got {len(self.components_)} with coupling={self.coupling!r} and"
+                f" predictor={self.predictor!r}."
+            )
+        data = self._open_known(X)
+        rng = make_generator(self.random_state)
+        fitted = engine.refit_predictors(
+            self._fitted,
+            data,
+            settings,
+            self._threads(),
+            rng,
+            **self._prediction(),
+            find_moments=self._finds_moments,
+        )
+        self._keep(fitted)
+        self._tell_predictions()
+        return self
 
     def inverse_transform(self, codes: Any) -> ViewArrays:
         """Rebuild all views from codes: codes times atoms, plus the means that were subtracted.
@@ -189,7 +240,17 @@ class SeveralViews(DictionaryEstimator):
         self._check_arguments("predict", X, others=others)
         wanted = view_number(view, len(self.components_), self._view_names)
         settings, data = self._settings(), self._open(self._list(X))
+        if self._running is not None and self.predictor != "dictionary" and not self._has_predictors:
+            warn(
+                "partial_fit has dropped the predictors, so predict multiplies codes by the dictionary as learned. Call"
+                " fit_predictors with some thousand samples to have new ones, or set predictor='dictionary'.",
+                PredictionWarning,
+            )
         return self._fitted.predict(data, settings, wanted, self._threads())
+
+    @property
+    def _has_predictors(self) -> bool:
+        return bool(self._view_predictors) or bool(getattr(self, "predictors_", {}))
 
     def impute(self, X: ViewsLike, *others: object) -> ViewArrays:
         """Fill in what samples lack: missing entries, and views that some or all samples do not have.

@@ -1,4 +1,4 @@
-"""Warnings of the package: each names the line of the caller, and an interrupted fit has a class of its own."""
+"""Warnings of the package: each names the line of the caller; those to be told apart have classes of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ PACKAGE = str(Path(__file__).parent.parent / "_").removesuffix("_")
 
 class InterruptedFitWarning(UserWarning):
     """Issued when an interrupt ends a fit, which keeps what it has learned until then."""
+
+
+class PredictionWarning(UserWarning):
+    """Issued when views are not predicted as well as one might expect; the message says why and what helps."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ..data.order import Chosen
 from ..foundation.block_sizes import SIZES
 from ..parallel.jobs import Threads
 from .atoms import in_view_order
-from .engine import LEARNED_NEGATIVE, find_standard, find_weights, start_atoms, with_predictors
+from .engine import LEARNED_NEGATIVE, find_standard, find_weights, start_atoms
 from .fitted import FittedDictionaries
 from .loop import make_record
 from .scaling import Scaling
@@ -30,17 +29,19 @@ def begin_batches(
     threads: Threads,
     rng: np.random.Generator,
     known: FittedDictionaries | None = None,
+    n_samples: int | None = None,
 ) -> FittedDictionaries:
     """Return the state before the next batch: that of the dictionaries in `known`, or a new start from this batch.
 
-    A new start also determines how samples are standardized.
+    A new start also decides how samples are standardized, and how many atoms there are, unless settings say so: it is
+    best to know how many samples will come.
     """
     data = data.scaled(data.find_scale(threads))
     standard = find_standard(data, settings, threads) if known is None else known.standard
     data = data.standardized(standard)
     if known is None:
         weights, dtype = find_weights(data, settings, threads), data.dtype
-        n_components = settings.count_components(data.widths, None)  # the number of samples to come is not known
+        n_components = settings.count_components(data.widths, n_samples)
         groups = start_atoms(data, replace(settings, n_components=n_components), weights, rng, None)
     else:
         weights, dtype = known.weights, known.dtype
@@ -106,17 +107,3 @@ def _with_signs(running: RunningSums, settings: LearningSettings, n_views: int) 
     check_positive(in_view_order(running.groups), positive, "components_", LEARNED_NEGATIVE)
     groups = [replace(group, positive=positive[group.views]) for group in running.groups]
     return replace(running, groups=groups)
-
-
-def add_predictors(
-    fitted: FittedDictionaries,
-    data: InMemory,
-    settings: LearningSettings,
-    ridge_alpha: float | Literal["auto"],
-    threads: Threads,
-    rng: np.random.Generator,
-) -> FittedDictionaries:
-    """Return dictionaries that were learned from batches, with refitted ones for prediction."""
-    scale = 1.0 if fitted.running is None else fitted.running.scale
-    data = data.scaled(scale).standardized(fitted.standard)
-    return with_predictors(fitted, data, settings, ridge_alpha, threads, rng)

@@ -22,6 +22,7 @@ from ..foundation.standardization import Standardization
 from ..foundation.tensors import with_numpy
 from ..foundation.warning import InterruptedFitWarning, warn
 from ..parallel.jobs import Threads
+from .advice import advise_scores, advise_settings
 from .atoms import AtomGroup, in_view_order
 from .checkpoint import Checkpoint, SavedFit
 from .fitted import FittedDictionaries
@@ -91,16 +92,16 @@ def fit(
             f"update={settings.update!r} goes through the residuals of all samples, atom by atom, so they must be"
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
-    largest = data.largest(threads)
+    largest = data.largest(threads)  # which refuses what is not finite
+    if predictor != "dictionary" and _predictable(data, settings):
+        advise_settings(settings, data.widths, data.n_samples)
     data = data.scaled(safe_scale(largest, data.dtype))
     standard = find_standard(data, settings, threads)
     data = data.standardized(standard)
     if go_on_from is not None and standard is not None:
         go_on_from = standard.standard_atoms(go_on_from)
     may_miss = data.missing
-    if data.missing and not data.run(CountIncomplete(), threads):
-        data = copy.copy(data)
-        data.missing = False
+    data = _complete(data, threads)
     loop, rng = _begin(data, settings, threads, largest * data.scale, go_on_from, saved)
     write = None if checkpoint is None else lambda loop: checkpoint.write(loop, rng)
     interrupted = _interrupted(lambda: loop.run(rng, callback, write), loop)
@@ -122,13 +123,54 @@ def fit(
             fitted = dataclasses.replace(fitted, moments=fit_moments(fitted, data, settings, threads, rng))
         if predictor == "auto":
             fitted = with_view_predictors(fitted, data, settings, threads, rng)
-        return fitted
     except KeyboardInterrupt:
         warn(
             "The fit was interrupted after its last iteration; predict will use the dictionaries as learned.",
             InterruptedFitWarning,
         )
     return fitted
+
+
+def refit_predictors(
+    fitted: FittedDictionaries,
+    data: Data,
+    settings: LearningSettings,
+    threads: Threads,
+    rng: np.random.Generator,
+    *,
+    predictor: PredictorName,
+    ridge_alpha: float | Literal["auto"] = "auto",
+    find_moments: bool = True,
+) -> FittedDictionaries:
+    """Return the dictionaries, which stay as they are, with what predicts views and fills them in, from these samples.
+
+    Parameters are those of :func:`fit`.
+    """
+    if data.n_samples == 0:
+        raise ValueError("Expected at least one sample in X, got 0.")
+    data = copy.copy(data)
+    data.dtype = fitted.dtype
+    data = data.scaled(data.find_scale(threads)).standardized(fitted.standard)
+    may_miss = data.missing
+    data = _complete(data, threads)
+    moments = fit_moments(fitted, data, settings, threads, rng) if may_miss and find_moments else None
+    fitted = dataclasses.replace(fitted, moments=moments, predictors={}, view_predictors={})
+    if predictor == "ridge":
+        return with_predictors(fitted, data, settings, ridge_alpha, threads, rng)
+    return with_view_predictors(fitted, data, settings, threads, rng, again=False)
+
+
+def _complete(data: Data, threads: Threads) -> Data:
+    """Return samples that may lack entries as ones that do not, if none does."""
+    if data.missing and not data.run(CountIncomplete(), threads):
+        data = copy.copy(data)
+        data.missing = False
+    return data
+
+
+def _predictable(data: Data, settings: LearningSettings) -> bool:
+    """Return whether views have a code in common, from which one of them can be predicted."""
+    return settings.rule.coupling == "code" and len(data.widths) > 1
 
 
 def _begin(
@@ -180,7 +222,7 @@ def with_predictors(
     rng: np.random.Generator,
 ) -> FittedDictionaries:
     """Return the fitted dictionaries with refitted ones for prediction, if views can predict each other."""
-    if settings.rule.coupling == "support" or len(data.widths) < 2:
+    if not _predictable(data, settings):
         return fitted
     scaling = Scaling.of(data.scale, fitted.weights)
     weights, rule = scaling.relative(fitted.weights), scaling.rule(settings.rule)
@@ -189,17 +231,27 @@ def with_predictors(
 
 
 def with_view_predictors(
-    fitted: FittedDictionaries, data: Data, settings: LearningSettings, threads: Threads, rng: np.random.Generator
+    fitted: FittedDictionaries,
+    data: Data,
+    settings: LearningSettings,
+    threads: Threads,
+    rng: np.random.Generator,
+    *,
+    again: bool = True,
 ) -> FittedDictionaries:
-    """Return the fitted dictionaries with separate predictors, if views can predict each other."""
-    if settings.rule.coupling == "support" or len(data.widths) < 2:
+    """Return the fitted dictionaries with predictors of their own, if views can predict each other.
+
+    With `again`, few samples are those that the dictionaries were learned from, and which settings are best is judged
+    by ones that are learned again from a part of them.
+    """
+    if not _predictable(data, settings):
         return fitted
     scaling = Scaling.of(data.scale, fitted.weights)
     rule = scaling.rule(settings.rule)
     n_atoms = fitted.components[0].shape[0]
     if rule.tol is None and rule.pursuit != "lasso":
         rule = dataclasses.replace(rule, n_nonzero=settings.limit(data.widths, n_atoms))
-    given = None if isinstance(settings.init, str) else settings.init
+    again = again and isinstance(settings.init, str)
 
     def learn(batch: InMemory, n_components: int) -> list[Array]:
         """Return dictionaries learned from other samples, which are already standardized."""
@@ -217,11 +269,12 @@ def with_view_predictors(
         fitted.components,
         weights,
         rule,
-        learn if given is None else None,
+        learn if again else None,
         threads,
         rng,
         fitted.moments,
     )
+    advise_scores(predictors, data.view_names, len(data.widths))
     return dataclasses.replace(fitted, view_predictors=predictors)
 
 
