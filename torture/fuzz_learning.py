@@ -136,9 +136,7 @@ def check(task: Task, seen: Counter[str]) -> None:
         known = ~np.isnan(X)
         assert np.isfinite(whole).all(), "what is filled in is not a number"
         assert np.array_equal(whole[known], X[known]), "a known entry was changed"
-    if (
-        filled and as_given and len(Xs) == 1 and len(Xs[0]) < 20
-    ):
+    if filled and as_given and len(Xs) == 1 and len(Xs[0]) < 20:
         _check_filled(filled[0], kept[0], codes, learner.components_[0])
     assert np.isfinite(score)
     assert -1e-5 <= score <= 1 + 1e-6, f"a score of {score}: codes explain less than none"
