@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.ndimage import gaussian_filter
-from skimage import data
 from sklearn.datasets import load_digits
 
 import coupledict
 from coupledict import CoupledDictionaryLearning, DictionaryLearning, OnlineDictionaryLearning, sparse_encode
 from coupledict.classification import CoupledClassifier
+from coupledict.experiments.sources import bundled_image
 from coupledict.images import MultiFocusFusion, SuperResolution, extract_patches
 from coupledict.matching import CrossModalMatcher
 
@@ -35,13 +35,13 @@ THREADS = 2
 @cache
 def patches(count: int, dtype: str) -> list[Any]:
     """Return centred 8 x 8 patches of photographs, sharp and blurred."""
-    pictures = [data.camera(), data.brick(), data.grass(), data.gravel()]
-    sharp, blurred = [], []
-    for picture in pictures:
-        whole = picture.astype(np.float64)
+    sharp: list[Any] = []
+    blurred: list[Any] = []
+    for name in ("camera", "brick", "grass", "gravel"):
+        whole = np.asarray(bundled_image(name), np.float64)
         for rows, own in ((sharp, whole), (blurred, gaussian_filter(whole, 1.5))):
             rows.append(extract_patches(own, (8, 8), stride=2).reshape(-1, 64))
-    chosen = np.random.default_rng(0).permutation(sum(map(len, sharp)))[:count]
+    chosen = np.random.default_rng(0).permutation(sum(len(rows) for rows in sharp))[:count]
     views = [np.concatenate(rows)[chosen] for rows in (sharp, blurred)]
     return [np.ascontiguousarray(view - view.mean(axis=1, keepdims=True), dtype) for view in views]
 
@@ -114,7 +114,7 @@ def match() -> Call:
 
 
 def fuse() -> Call:
-    picture = data.camera().astype(np.float32)
+    picture = np.asarray(bundled_image("camera"), np.float32)
     soft = gaussian_filter(picture, 2.0)
     left = np.arange(picture.shape[1]) < 256
     stack = [np.where(side, picture, soft).astype(np.uint8) for side in (left, ~left)]
@@ -122,7 +122,7 @@ def fuse() -> Call:
 
 
 def enlarge() -> Call:
-    small = data.camera()[::2, ::2]
+    small = np.asarray(bundled_image("camera")).astype(np.uint8)[::2, ::2]
     model = SuperResolution.pretrained(2)
     return lambda: model.upscale(small)
 
@@ -164,7 +164,7 @@ def digest(value: Any) -> str:
                 add(one)
         elif isinstance(item, dict):
             add(list(item.values()))
-        elif scipy.sparse.issparse(item):
+        elif isinstance(item, scipy.sparse.csr_array):
             add([item.data, item.indices.astype(np.int64), item.indptr.astype(np.int64)])
         else:
             array = np.ascontiguousarray(item)

@@ -59,7 +59,11 @@ def run(case: str, options: Options) -> Comparison:
         )
         for name, python in pythons.items()
     }
-    found = Comparison(*({name: [] for name in workers} for _ in range(3)))
+    found = Comparison(
+        seconds={name: [] for name in workers},
+        cpu={name: [] for name in workers},
+        digests={name: [] for name in workers},
+    )
     try:
         for round_ in range(options.repeats + 1):
             order = list(workers) if round_ % 2 else list(workers)[::-1]

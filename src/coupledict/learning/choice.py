@@ -338,7 +338,7 @@ class _Search:
             np.sum([trial.further_errors(name, setting, self.penalty) for trial in self._trials], axis=0)
             for setting in settings
         ]
-        place, penalty = np.unravel_index(np.argmin(errors), (len(settings), len(FURTHER_PENALTIES)))
+        place, penalty = divmod(int(np.argmin(errors)), len(FURTHER_PENALTIES))
         return settings[place], FURTHER_PENALTIES[penalty]
 
     def maps(self) -> tuple[Kind, dict[str, MapChoice]]:

@@ -170,7 +170,7 @@ def path_errors(left: Floats, turned: Floats, gains: Floats, shrunk: Floats) -> 
     linear = np.einsum("ij,ij->i", turned.T @ left, gains)
     products = (turned.T @ turned) * (gains @ gains.T)
     squares = np.einsum("ij,ij->i", shrunk @ products, shrunk)
-    return np.maximum(np.einsum("ij,ij->", left, left) - 2 * shrunk @ linear + squares, 0)
+    return np.asarray(np.maximum(np.einsum("ij,ij->", left, left) - 2 * shrunk @ linear + squares, 0))
 
 
 def _mean_size(values: Floats, n_samples: int) -> float:

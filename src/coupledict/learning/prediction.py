@@ -238,7 +238,7 @@ class _Chooser:
         anchors = _anchors(coordinates, self._components, sources, t, rng)
         plans = []
         for target in range(len(self._views)):
-            known = ~np.isnan(self._views[target]).all(axis=1)
+            known = np.asarray(~np.isnan(self._views[target]).all(axis=1))
             if target in sources or not known.any():
                 continue
             y = views[target]
