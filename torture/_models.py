@@ -181,8 +181,8 @@ def make_kinds(folder: Path) -> list[Kind]:
         learned(
             "single", DictionaryLearning(6, n_nonzero_coefs=2, max_iter=2, random_state=0).fit(Xs[0]), _use_learner
         ),
-        learned("online", online.partial_fit(Xs), _use_learner),
-        learned("running sums", _learner().fit(Xs).partial_fit(Xs), _use_learner),
+        learned("online", online.partial_fit(Xs).fit_predictors(Xs), _use_learner),
+        learned("running sums", _learner().fit(Xs).partial_fit(Xs).fit_predictors(Xs), _use_learner),
         learned(
             "classifier",
             CoupledClassifier(8, n_nonzero_coefs=2, n_dictionaries=1, max_iter=2, random_state=0).fit(Xs, labels()),
