@@ -24,7 +24,9 @@ def folder(tmp_path, rng, monkeypatch):
     views = [rng.standard_normal((30, 4)) for _ in range(2)]
     np.save("x.npy", views[0])
     np.save("y.npy", views[1])
-    CoupledDictionaryLearning(6, n_nonzero_coefs=2, max_iter=2).fit(views).save("model.safetensors")
+    CoupledDictionaryLearning(6, n_nonzero_coefs=2, max_iter=2, predictor="dictionary").fit(views).save(
+        "model.safetensors"
+    )
     os.mkdir("folder")
     with open("pickled.npy", "wb") as file:
         pickle.dump([1, 2], file)

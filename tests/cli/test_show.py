@@ -27,7 +27,8 @@ from support.command import call, refused
 
 @pytest.fixture
 def model(tmp_path, rng):
-    views = [rng.standard_normal((60, 16)), rng.standard_normal((60, 7))]
+    first = rng.standard_normal((60, 16))
+    views = [first, first[:, :7] + 0.1 * rng.standard_normal((60, 7))]
     learner = coupledict.CoupledDictionaryLearning(12, n_nonzero_coefs=2, max_iter=2, random_state=0).fit(views)
     learner.save(tmp_path / "model.safetensors")
     return tmp_path / "model.safetensors"

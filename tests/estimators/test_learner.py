@@ -232,8 +232,7 @@ def test_atoms_that_vanish_in_a_view_do_no_harm(rng, dtype, tiny, predictor):
 def test_refit_without_a_penalty(rng):
     """Atoms that no sample uses leave the regression singular; it has a solution all the same."""
     Xs, _ = planted_views(rng, n=30)
-    with pytest.warns(PredictionWarning, match="40 atoms are too many for 30 samples"):
-        learner = make(40, ridge_alpha=0).fit(Xs)
+    learner = make(40, ridge_alpha=0).fit(Xs)
     codes = learner.transform([Xs[0], None]).toarray()
     left = learner.predict([Xs[0], None], view=1) - Xs[1]
     np.testing.assert_allclose(codes.T @ left, 0, atol=1e-8)

@@ -21,7 +21,7 @@ def test_atoms_of_single_samples(rng):
         learner(21).fit(views)
     assert [warning.filename for warning in caught] == [__file__]
     learner(20).fit(views)
-    learner(40, predictor="dictionary").fit(views)
+    learner(40, predictor="ridge").fit(views)
     learner(40, coupling="support").fit(views)
 
 

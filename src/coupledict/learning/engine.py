@@ -93,7 +93,7 @@ def fit(
             " in memory all at once. Use update='statistics' (or 'mod'), which needs sums over the samples only."
         )
     largest = data.largest(threads)  # which refuses what is not finite
-    if predictor != "dictionary" and _predictable(data, settings):
+    if predictor == "auto" and _predictable(data, settings):
         advise_settings(settings, data.widths, data.n_samples)
     data = data.scaled(safe_scale(largest, data.dtype))
     standard = find_standard(data, settings, threads)
