@@ -356,7 +356,7 @@ def test_nullable_columns_say_by_themselves_what_is_missing(missing):
     learner = make(predictor="dictionary").fit([missing, np.ones((2, 3))])
     assert all(np.isfinite(atoms).all() for atoms in learner.components_)
     with pytest.raises(ValueError, match="NaN"):
-        make().fit([pd.DataFrame({"a": [1.0, np.nan]}), np.ones((2, 3))])
+        make(predictor="dictionary").fit([pd.DataFrame({"a": [1.0, np.nan]}), np.ones((2, 3))])
 
 
 @pytest.mark.parametrize(

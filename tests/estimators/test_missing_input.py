@@ -66,7 +66,7 @@ MARKED = {"ma": masked, "hidden infinity": masked_infinity, "pandas": nullable, 
 
 def fits(missing="error"):
     """Everything that reads samples, as functions of a list of views."""
-    common = {"n_nonzero_coefs": 2, "max_iter": 2, "random_state": 0, "missing": missing}
+    common = {"n_nonzero_coefs": 2, "max_iter": 2, "random_state": 0, "predictor": "ridge", "missing": missing}
     return {
         "fit": lambda Xs: CoupledDictionaryLearning(8, **common).fit(Xs),
         "balanced": lambda Xs: CoupledDictionaryLearning(8, view_weights="balanced", **common).fit(Xs),

@@ -384,7 +384,7 @@ def test_large_results_are_shown_smaller_and_kept_whole(small_client, rng):
 
 
 def test_a_model_is_explored_apart(client, rng, tmp_path):
-    learner = coupledict.CoupledDictionaryLearning(16, n_nonzero_coefs=2, max_iter=1, random_state=0)
+    learner = coupledict.CoupledDictionaryLearning(16, n_nonzero_coefs=2, max_iter=1, predictor="ridge", random_state=0)
     learner.fit([rng.standard_normal((40, 16)), rng.standard_normal((40, 5))])
     learner.save(tmp_path / "model.safetensors")
     name = "<script>alert(1)</script>.safetensors"

@@ -43,7 +43,8 @@ class EachView(OutputMixin, BaseEstimator):  # type: ignore[misc]
     >>> from coupledict import CoupledDictionaryLearning
     >>> from coupledict.views import EachView
     >>> rng = np.random.default_rng(0)
-    >>> views = [rng.standard_normal((200, 4)), 1000 * rng.standard_normal((200, 6)) + 5]
+    >>> sources = rng.standard_normal((200, 3))
+    >>> views = [sources @ rng.standard_normal((3, 4)), 1000 * sources @ rng.standard_normal((3, 6)) + 5]
     >>> pipeline = make_pipeline(EachView(StandardScaler()), CoupledDictionaryLearning(16, random_state=0))
     >>> pipeline.fit_transform(views).shape
     (200, 16)
