@@ -453,6 +453,7 @@ def test_codes_of_their_own_predict_nothing(rng):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::coupledict.PredictionWarning")  # absolute values do not predict signs
 def test_files_keep_every_bit(rng, tmp_path):
     seen = set()
     clouds = rng.standard_normal((200, 3))

@@ -193,19 +193,11 @@ class LocalSums:
         return self
 
     def solve(self, rank: int, lam: float, columns: slice = slice(None)) -> Floats:
-        """Return the maps from the first `rank` coordinates to these columns of y.
-
-        The systems are solved in float32, for coordinates of equal size, whose systems are well conditioned.
-        """
+        """Return the maps from the first `rank` coordinates to these columns of y."""
         a = self.a[:, :rank, :rank]
         mean = a.sum(axis=0) / max(self.n_samples, 1)
         mean += max(JITTER * np.trace(mean) / rank, np.finfo(np.float64).tiny) * np.eye(rank)
-        sizes = np.sqrt(np.diag(mean))
-        systems = (a + lam * mean) / np.outer(sizes, sizes)
-        targets = self.b[:, :rank, columns] / sizes[:, None]
-        unit = float(np.abs(targets).max(initial=0)) or 1.0
-        solved = np.linalg.solve(systems.astype(np.float32), (targets / unit).astype(np.float32))
-        return np.asarray(solved * (unit / sizes)[:, None])
+        return np.asarray(np.linalg.solve(a + lam * mean, self.b[:, :rank, columns]))
 
 
 def _unit(rows: Floats) -> Floats:

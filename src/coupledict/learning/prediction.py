@@ -231,9 +231,15 @@ class _Chooser:
         splits = []
         for held, dictionaries in zip(self._splits, self._dictionaries, strict=True):
             out = np.isin(np.arange(len(t)), held)
-            anchors = _anchors(coordinates, dictionaries, sources, t[~out] if not out.all() else t, rng)
+            train = out if out.all() else ~out
+            # Axes that span all samples would fit those held out better than samples that are new.
+            wide = t.shape[1] >= np.count_nonzero(train)
+            turn = Coordinates.of([view[train] for view in chosen]) if wide else coordinates
+            own_t = turn(chosen) if wide else t
+            anchors = _anchors(turn, dictionaries, sources, own_t[train], rng)
             codes = {number: self._encode(sources, dictionaries, number) for number in candidates}
-            features = Features(t, codes, {kind: own.correlations(t) for kind, own in anchors.items()}, constant)
+            correlations = {kind: own.correlations(own_t) for kind, own in anchors.items()}
+            features = Features(own_t, codes, correlations, constant)
             splits.append(_Split(out, anchors, features))
         anchors = _anchors(coordinates, self._components, sources, t, rng)
         plans = []
@@ -366,7 +372,9 @@ def _finish(
 ) -> ViewPredictor:
     """Return the predictor for samples as they were given, in their number type; `data` are multiplied by a number."""
     scale, dtype, choice = data.scale, data.dtype, plan.choice
-    given = replace(plan.coordinates, factors=[factor * scale for factor in plan.coordinates.factors])
+    # Samples of subnormal numbers would take a factor beyond all numbers.
+    most = float(np.finfo(dtype).max)
+    given = replace(plan.coordinates, factors=[min(float(own) * scale, most) for own in plan.coordinates.factors])
 
     def cast(array: Floats) -> Array:
         return np.ascontiguousarray(array, dtype)
