@@ -76,14 +76,14 @@ class ImputeViews(RowJob):
     def _predict_absent(self, given: dict[int, Array], filled: list[Array], threads: Threads) -> None:
         """Predict views that samples lack as a whole; `filled` is changed."""
         known = np.logical_or.reduce([~is_absent(view) for view in given.values()])
-        share = 1.0 if self.imputer is None else PREDICTED_SHARE
+        share = self.dtype.type(1.0 if self.imputer is None else PREDICTED_SHARE)
         for v, predictors in self.targets.items():
             lacking = is_absent(given[v]) if v in given else np.ones(len(known), bool)
             rows = np.flatnonzero(lacking & known)
             if rows.size and predictors.usable:
                 samples = Samples([view[rows] for view in given.values()], self.dtype, missing=self.decoder.missing)
                 predicted = predictors.predict(samples, threads)[0]
-                filled[v][rows] += self.dtype.type(share) * (predicted - filled[v][rows])
+                filled[v][rows] = share * predicted + (1 - share) * filled[v][rows]
 
 
 def _count_unknown(samples: Samples, views: Sequence[Array]) -> Shortfall:
