@@ -27,7 +27,6 @@ from coupledict.data.jobs import (
     SumResiduals,
 )
 from coupledict.data.memory import InMemory
-from coupledict.data.moments import SumMoments
 from coupledict.data.order import N_RUNS, spread_runs
 from support.inner import CodingRule, Recipe, Standardization, Threads
 from support.problems import random_dictionary
@@ -114,7 +113,7 @@ def flat(found):
     )
 
 
-@pytest.mark.parametrize("name", ["sums", "targets", "energies", "incomplete", "moments", "residuals", "largest"])
+@pytest.mark.parametrize("name", ["sums", "targets", "energies", "incomplete", "residuals", "largest"])
 def test_sums_are_the_same_on_disk_and_on_dask_and_close_in_memory(places, recipe, name):
     alone = Recipe(recipe.dictionaries[:1], recipe.weights[:1], recipe.dtype, recipe.rule, N)
     job = {
@@ -122,7 +121,6 @@ def test_sums_are_the_same_on_disk_and_on_dask_and_close_in_memory(places, recip
         "targets": SumCodes(alone, sources=[0], targets=[1]),
         "energies": SumEnergies(),
         "incomplete": CountIncomplete(),
-        "moments": SumMoments(),
         "residuals": SumResiduals(recipe, [0, 1]),
         "largest": FindLargest(),
     }[name]
@@ -176,7 +174,6 @@ def test_a_job_on_no_samples_has_a_result(recipe):
     data = Blocked(ArrayBlocks([np.empty((0, width)) for width in WIDTHS], ["X[0]", "X[1]"]))
     assert data.run(SumCodes(recipe), Threads(2)).n_samples == 0
     assert data.run(Encode(recipe, [0, 1]), Threads(2))[0].shape == (0, 20)
-    assert data.run(SumMoments(), Threads(2)).counts.shape == (15, 15)
 
 
 # Means and variances of features

@@ -40,8 +40,8 @@ def learner(request, views):
 
 @pytest.fixture
 def by_codes(learner):
-    """The same without means and covariances, which tests/learning/test_missing_moments.py is about."""
-    learner._moments = None
+    """The same without its imputer, which tests/learning/test_imputation.py is about."""
+    learner._imputer = None
     return learner
 
 
@@ -112,13 +112,13 @@ def test_missing_entries_are_filled_in_better_than_by_means(views, damaged):
 
 
 def test_nothing_known_is_filled_with_means_and_a_warning(learner):
-    means = np.split(learner._moments.mean, np.cumsum(WIDTHS)[:-1])
+    means = np.split(learner._imputer.moments.mean, np.cumsum(WIDTHS)[:-1])
     with pytest.warns(UserWarning, match="1 of 2 samples have no known entry"):
         filled = learner.impute([np.vstack([np.full(p, np.nan), np.ones(p)]) for p in WIDTHS])
     for own, mean in zip(filled, means, strict=True):
         np.testing.assert_allclose(own[0], mean)
         np.testing.assert_array_equal(own[1], 1)
-    learner._moments = None
+    learner._imputer = None
     with pytest.warns(UserWarning, match="1 of 2 samples have no known entry"):
         filled = learner.impute([np.vstack([np.full(p, np.nan), np.ones(p)]) for p in WIDTHS])
     for own in filled:
@@ -172,7 +172,7 @@ def test_chunks_and_dask(learner, damaged):
 
 def test_a_single_view(views, damaged):
     learner = DictionaryLearning(12, n_nonzero_coefs=2, max_iter=6, random_state=0, missing="nan").fit(damaged[0])
-    learner._moments = None
+    learner._imputer = None
     filled = learner.impute(damaged[0])
     codes = learner.transform(damaged[0])
     np.testing.assert_allclose(filled, np.where(np.isnan(damaged[0]), codes @ learner.components_, damaged[0]))

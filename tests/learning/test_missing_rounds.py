@@ -305,7 +305,7 @@ def test_filled_samples_teach_more_of_patches():
             settings = LearningSettings(n_components=64, rule=CodingRule(6), max_iter=16, random_state=0)
             data = InMemory([given])
             data.missing = True
-            fitted = engine.fit(data, replace(settings, **options), Threads(), find_moments=False)
+            fitted = engine.fit(data, replace(settings, **options), Threads(), find_imputer=False)
             codes = masked_codes(damaged, fitted.components[0], n_nonzero_coefs=6)
             return np.linalg.norm((codes @ fitted.components[0] - X)[missing])
 

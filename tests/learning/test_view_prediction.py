@@ -381,7 +381,12 @@ def test_missing_entries_and_absent_views(rng):
         known = ~np.isnan(given)
         np.testing.assert_array_equal(found[known], given[known])
         assert r2(X, found) > 0.9
-    np.testing.assert_allclose(filled[1][:50], predicted[:50], atol=1e-9)
+    imputer = fitted._imputer
+    fitted._imputer = None
+    np.testing.assert_allclose(fitted.impute([holes[0], None])[1][:50], fitted.predict([holes[0], None], view=1)[:50])
+    fitted._imputer, fitted._view_predictors = imputer, {}
+    guessed = fitted.impute(holes)[1]
+    np.testing.assert_allclose(filled[1][:50], 0.75 * predicted[:50] + 0.25 * guessed[:50], atol=1e-9)
 
 
 def test_a_sample_of_which_nothing_is_known_is_the_mean(rng):

@@ -11,7 +11,7 @@ from coupledict.coding.rule import CodingRule
 from coupledict.coding.samples import Piece, Samples, check_finite
 from coupledict.data.jobs import FAN_IN, Job, SumCodes, TreeSum
 from coupledict.data.memory import InMemory
-from coupledict.data.moments import Moments, MomentSums
+from coupledict.data.moments import Moments
 from coupledict.data.order import Order
 from coupledict.estimators.ensemble import fit_many, seeds
 from coupledict.estimators.keeping import keep_fitted
@@ -40,7 +40,6 @@ __all__ = [
     "Job",
     "Meter",
     "ModelState",
-    "MomentSums",
     "Moments",
     "Order",
     "PLACES",

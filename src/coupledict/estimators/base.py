@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..coding.rule import CODING_CONSTRAINTS, CodingRule
 from ..data.interface import Data
 from ..data.memory import InMemory
-from ..data.moments import Moments
 from ..files.codes import CodeFile, check_new
 from ..files.state import ModelState, make_estimator, plain_parameters
 from ..foundation.arrays import Array, Floats
@@ -29,6 +28,7 @@ from ..foundation.views import ViewsLike, check_view, explain_split_lists
 from ..learning import batches, engine
 from ..learning.checkpoint import Checkpoint, read_checkpoint
 from ..learning.fitted import FittedDictionaries
+from ..learning.imputation import Imputer
 from ..learning.model_file import from_tensors, to_tensors
 from ..learning.prediction import ViewPredictors
 from ..learning.predictors import Predictors
@@ -67,10 +67,10 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
     history_: list[Record]
     n_iter_: int
     _running: RunningSums | None = None
-    _moments: Moments | None = None
+    _imputer: Imputer | None = None
     _standard: Standardization | None = None
     _view_predictors: ClassVar[ViewPredictors] = {}  # of a learner that is not fitted
-    _finds_moments = True  # switched off by tasks that need no second estimate of missing entries
+    _finds_imputer = True  # switched off by tasks that have several estimates of missing entries
 
     def _settings(self) -> LearningSettings:
         """Return the parameters as settings; raise for parameters that are wrong, or that do not work together."""
@@ -121,7 +121,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             "history_": fitted.history,
             "n_iter_": fitted.n_iter,
             "_running": fitted.running,
-            "_moments": fitted.moments,
+            "_imputer": fitted.imputer,
             "_standard": fitted.standard,
             "_view_predictors": fitted.view_predictors,
         }
@@ -141,7 +141,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             n_iter,
             predictors or {},
             self._running,
-            self._moments,
+            self._imputer,
             self._standard,
             self._view_predictors,
         )
@@ -177,7 +177,7 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
                 settings,
                 self._threads() if threads is None else threads,
                 **self._prediction(),
-                find_moments=self._finds_moments,
+                find_imputer=self._finds_imputer,
                 go_on_from=go_on_from,
                 saved=saved,
                 checkpoint=writer,

@@ -40,7 +40,7 @@ def fit_many(
 ) -> list[Learner]:
     """Fit all learners to the same samples, as many at a time as there are threads, and return them in order.
 
-    The result is the same as that of fitting one after the other, except that means and covariances are not computed:
+    The result is the same as that of fitting one after the other, except that no learner gets an imputer:
     several dictionaries make one estimate of missing entries. `n_jobs` is for all learners together. `callback` is
     called after each iteration of any learner; if it asks to stop, the fits end with :class:`StoppedByCallback`. An
     interrupt ends every fit, even within an iteration, and is raised again: a task cannot use a partly learned
@@ -61,7 +61,7 @@ def fit_many(
 
     def fit(learner: Learner) -> Learner:
         share = Threads(threads // n_threads, CancelToken(cancel))
-        learner._finds_moments = False
+        learner._finds_imputer = False
         learner._learn(data, threads=share, callback=tell)
         return learner
 

@@ -178,7 +178,7 @@ missing, view_weights, constant_atom, ridge_alpha, sparse_output, n_jobs, random
                         break
             if self.predictor == "ridge":
                 fitted = engine.refit_predictors(
-                    fitted, data, settings, threads, rng, **self._prediction(), find_moments=self._finds_moments
+                    fitted, data, settings, threads, rng, **self._prediction(), find_imputer=self._finds_imputer
                 )
         except KeyboardInterrupt:
             if not fitted.history:

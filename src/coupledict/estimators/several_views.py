@@ -178,7 +178,7 @@ class SeveralViews(DictionaryEstimator):
             self._threads(),
             rng,
             **self._prediction(),
-            find_moments=self._finds_moments,
+            find_imputer=self._finds_imputer,
         )
         self._keep(fitted)
         self._tell_predictions()
@@ -255,13 +255,12 @@ class SeveralViews(DictionaryEstimator):
     def impute(self, X: ViewsLike, *others: object) -> ViewArrays:
         """Fill in what samples lack: missing entries, and views that some or all samples do not have.
 
-        A view that a sample lacks is predicted from the others, as `predict` does. For missing entries of a view that
-        it has, two estimates are combined. Samples are coded by their known entries; the first estimate is the codes
-        times the dictionary of that view. If the learner was fitted with ``missing="nan"``, to at least 20 samples of
-        at most 1024 features, the second is the linear regression of what is missing on what is known, from means and
-        covariances. The weights of the two were found in `fit`, by hiding known entries; otherwise only the codes
-        count. Without ``predictor="auto"`` the second estimate counts for absent views, too. A sample of which nothing
-        is known gets the means, or zeros.
+        If the learner was fitted with ``missing="nan"``, to at least 20 samples of at most 1024 features, up to three
+        guesses are blended: the conditional mean given the known entries, from means and covariances; the mean of what
+        similar training samples know; and the code of the known entries times the dictionaries. Their weights were
+        found in `fit`, by hiding known entries of samples held out. Otherwise only codes count. A view that a sample
+        lacks as a whole is predicted from the others, as `predict` does, and the guesses have a small weight beside
+        that. A sample of which nothing is known gets the means, or zeros.
 
         Parameters
         ----------

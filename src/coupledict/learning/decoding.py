@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..coding.samples import Samples, not_finite
-from ..data.moments import Moments
+from ..coding.samples import not_finite
 from ..foundation.arrays import Array, Floats
-from ..parallel.jobs import Threads
 from .predictors import ANY_OTHERS, Predictors
-from .view_predictor import TargetPredictors
 
 
 @dataclass(frozen=True)
@@ -37,12 +34,6 @@ class Decoder:
         Whether NaN stands for a missing entry in views that are kept.
     keep : bool
         Whether known entries stay as they are; otherwise wanted views are predicted as if they were not given.
-    moments : Moments or None
-        Counts beside the codes where known entries stay.
-    threads : int
-        Threads that the moments may use.
-    targets : dict of TargetPredictors
-        For each view that has predictors of its own, what fills it in where a sample lacks it.
     """
 
     components: list[Array]
@@ -52,10 +43,7 @@ class Decoder:
     given: list[int]
     wanted: list[int]
     keep: bool
-    moments: Moments | None = None
-    threads: int = 1
     missing: bool = True
-    targets: dict[int, TargetPredictors] = field(default_factory=dict)
 
     @property
     def widths(self) -> list[int]:
@@ -66,7 +54,7 @@ class Decoder:
         """Return the wanted views of some samples from the given views and their codes."""
         known = dict(zip(self.given, views, strict=True))
         coded = [v for v in self.given if self.weights[v] > 0 and (self.keep or v not in self.wanted)]
-        absent = np.stack([_is_absent(known[v]) for v in coded])
+        absent = np.stack([is_absent(known[v]) for v in coded])
         if self.keep:
             self._check_uncoded({v: view for v, view in known.items() if v not in coded})
         decoded = []
@@ -76,7 +64,7 @@ class Decoder:
             lacking = np.ones(codes.shape[0], bool)
             if own is not None:
                 out[:] = own
-                lacking = _is_absent(own)
+                lacking = is_absent(own)
                 rows = np.flatnonzero(np.isnan(out).any(axis=1) & ~lacking)
                 out[rows] = np.where(np.isnan(out[rows]), codes[rows] @ self.components[v], out[rows])
             for sources, rows in _same_views(coded, absent, lacking):
@@ -86,21 +74,7 @@ class Decoder:
                 else:
                     out[rows] = codes[rows] @ atoms
             decoded.append(out)
-        if self.keep and self.moments is not None:
-            decoded = self._with_moments(self.moments, known, decoded)
-        if self.keep:
-            self._predict_absent(known, decoded)
         return decoded
-
-    def _predict_absent(self, known: dict[int, Array], decoded: list[Array]) -> None:
-        """Fill in views that samples lack as a whole by the predictors that there are; `decoded` is changed."""
-        for v, predictors in self.targets.items():
-            own = known.get(v)
-            rows = np.arange(len(decoded[v])) if own is None else np.flatnonzero(_is_absent(own))
-            if rows.size and predictors.usable:
-                views = [known[u][rows] for u in self.given]
-                samples = Samples(views, decoded[v].dtype, missing=self.missing)
-                decoded[v][rows] = predictors.predict(samples, Threads(self.threads))[0]
 
     def _check_uncoded(self, views: dict[int, Array]) -> None:
         """Raise for NaN, unless it is allowed, and infinity in views that are returned although none was coded."""
@@ -108,23 +82,6 @@ class Decoder:
             bad = (np.isinf(view) if self.missing else ~np.isfinite(view)).any(axis=1)
             if bad.any():
                 raise not_finite([view[bad]], f"sample {int(np.argmax(bad))}", [f"X[{v}]"], missing=self.missing)
-
-    def _with_moments(self, moments: Moments, known: dict[int, Array], decoded: list[Array]) -> list[Array]:
-        """Return all views, where what codes say of missing entries and what moments say are added up."""
-        n, dtype = decoded[0].shape[0], decoded[0].dtype
-        absent = [np.full((n, atoms.shape[1]), np.nan, dtype) for atoms in self.components]
-        views = [np.asarray(known.get(v, absent[v]), dtype) for v in range(len(self.components))]
-        gaps = [np.isnan(view) for view in views]
-        rows = np.flatnonzero(np.logical_or.reduce([gap.any(axis=1) for gap in gaps]))
-        expected = moments.expect(np.hstack([view[rows] for view in views]), Threads(self.threads))
-        unknown = np.logical_and.reduce([gap[rows].all(axis=1) for gap in gaps])
-        start = 0
-        for out, gap, (by_codes, by_moments) in zip(decoded, gaps, moments.shares, strict=True):
-            own = expected[:, start : start + out.shape[1]]
-            both = by_codes * out[rows] + np.where(unknown, 1.0, by_moments)[:, None] * own
-            out[rows] = np.where(gap[rows], both, out[rows])
-            start += out.shape[1]
-        return decoded
 
     def predicting_atoms(self, sources: list[int], view: int) -> Array:
         """Return the dictionary that predicts a view from codes of `sources`: the refitted one, if there is one.
@@ -156,7 +113,7 @@ class Decoder:
         return np.asarray(learned * np.minimum(2 * share, 1)[:, None], learned.dtype)
 
 
-def _is_absent(view: Array) -> npt.NDArray[np.bool_]:
+def is_absent(view: Array) -> npt.NDArray[np.bool_]:
     """Return for each sample whether it lacks the view."""
     return np.asarray(np.isnan(view).all(axis=1)) if view.dtype.kind == "f" else np.zeros(len(view), bool)
 

@@ -26,7 +26,7 @@ from .advice import advise_scores, advise_settings
 from .atoms import AtomGroup, in_view_order
 from .checkpoint import Checkpoint, SavedFit
 from .fitted import FittedDictionaries
-from .imputation import fit_moments
+from .imputation import fit_imputer
 from .loop import Loop, LoopPlan
 from .prediction import fit_view_predictors
 from .predictors import fit_predictors
@@ -51,7 +51,7 @@ def fit(
     *,
     predictor: PredictorName = "dictionary",
     ridge_alpha: float | Literal["auto"] = "auto",
-    find_moments: bool = True,
+    find_imputer: bool = True,
     go_on_from: list[Array] | None = None,
     saved: SavedFit | None = None,
     checkpoint: Checkpoint | None = None,
@@ -70,8 +70,8 @@ def fit(
         they are.
     ridge_alpha : float or "auto"
         Penalty of the ridge regression that refits dictionaries.
-    find_moments : bool
-        Whether means and covariances are estimated in addition to the dictionaries if entries may be missing.
+    find_imputer : bool
+        Whether dictionaries get an imputer beside them where entries may be missing.
     go_on_from : list of arrays, optional
         Dictionaries to start from, in the units of the samples.
     saved : SavedFit, optional
@@ -119,8 +119,8 @@ def fit(
     try:
         if predictor == "ridge":
             fitted = with_predictors(fitted, data, settings, ridge_alpha, threads, rng)
-        if may_miss and find_moments:
-            fitted = dataclasses.replace(fitted, moments=fit_moments(fitted, data, settings, threads, rng))
+        if may_miss and find_imputer:
+            fitted = with_imputer(fitted, data, settings, threads, rng)
         if predictor == "auto":
             fitted = with_view_predictors(fitted, data, settings, threads, rng)
     except KeyboardInterrupt:
@@ -140,7 +140,7 @@ def refit_predictors(
     *,
     predictor: PredictorName,
     ridge_alpha: float | Literal["auto"] = "auto",
-    find_moments: bool = True,
+    find_imputer: bool = True,
 ) -> FittedDictionaries:
     """Return the dictionaries, which stay as they are, with what predicts views and fills them in, from these samples.
 
@@ -153,8 +153,9 @@ def refit_predictors(
     data = data.scaled(data.find_scale(threads)).standardized(fitted.standard)
     may_miss = data.missing
     data = _complete(data, threads)
-    moments = fit_moments(fitted, data, settings, threads, rng) if may_miss and find_moments else None
-    fitted = dataclasses.replace(fitted, moments=moments, predictors={}, view_predictors={})
+    fitted = dataclasses.replace(fitted, imputer=None, predictors={}, view_predictors={})
+    if may_miss and find_imputer:
+        fitted = with_imputer(fitted, data, settings, threads, rng)
     if predictor == "ridge":
         return with_predictors(fitted, data, settings, ridge_alpha, threads, rng)
     return with_view_predictors(fitted, data, settings, threads, rng, again=False)
@@ -230,6 +231,24 @@ def with_predictors(
     return dataclasses.replace(fitted, predictors=predictors)
 
 
+def with_imputer(
+    fitted: FittedDictionaries, data: Data, settings: LearningSettings, threads: Threads, rng: np.random.Generator
+) -> FittedDictionaries:
+    """Return the fitted dictionaries with what fills in missing entries, if views have codes in common."""
+    if settings.rule.coupling == "support":
+        return fitted
+    plain = dataclasses.replace(fitted, standard=None)  # the samples that it gets are standardized
+
+    def fill_by_codes(table: Floats) -> Array:
+        batch = InMemory(np.split(table.astype(data.dtype), np.cumsum(data.widths)[:-1], axis=1))
+        batch.missing = True
+        with without_warnings():
+            return np.hstack(plain.impute(batch, settings, threads))
+
+    imputer = fit_imputer(data, len(fitted.components[0]), fill_by_codes, threads, rng)
+    return dataclasses.replace(fitted, imputer=imputer)
+
+
 def with_view_predictors(
     fitted: FittedDictionaries,
     data: Data,
@@ -258,7 +277,7 @@ def with_view_predictors(
         own = dataclasses.replace(settings, n_components=n_components, scale=None, view_weights=list(weights))
         own = dataclasses.replace(own, stop_tol=0.0)
         with without_warnings():
-            learned = fit(batch, own, threads, find_moments=False)
+            learned = fit(batch, own, threads, find_imputer=False)
         if learned.n_iter < own.max_iter:
             raise KeyboardInterrupt  # the fit has ended early, with a warning that was held back
         return learned.components

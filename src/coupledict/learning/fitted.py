@@ -21,6 +21,8 @@ from ..foundation.progress import Record
 from ..foundation.standardization import Standardization
 from ..parallel.jobs import Threads
 from .decoding import Decoder
+from .imputation import Imputer
+from .impute_views import ImputeViews
 from .prediction import ViewPredictors
 from .predictors import Predictors
 from .scaling import Scaling, ordinary_size
@@ -43,11 +45,10 @@ class FittedDictionaries:
         Iterations or batches that were done.
     predictors : dict
         Refitted dictionaries; see :mod:`coupledict.learning.predictors`.
-    moments : Moments or None
-        Means and covariances that fill in missing entries together with the codes; see
-        :mod:`coupledict.learning.imputation`.
+    imputer : Imputer or None
+        Fills in missing entries; see :mod:`coupledict.learning.imputation`.
     standard : Standardization or None
-        Of the training samples; dictionaries, predictors and moments belong to standardized samples.
+        Of the samples that were learned from; dictionaries, predictors and imputer are those of standardized samples.
     view_predictors : dict
         Separate predictors; see :mod:`coupledict.learning.view_predictor`.
     running : RunningSums or None
@@ -60,7 +61,7 @@ class FittedDictionaries:
     n_iter: int
     predictors: Predictors = field(default_factory=dict)
     running: RunningSums | None = None
-    moments: Moments | None = None
+    imputer: Imputer | None = None
     standard: Standardization | None = None
     view_predictors: ViewPredictors = field(default_factory=dict)
 
@@ -68,6 +69,11 @@ class FittedDictionaries:
     def dtype(self) -> np.dtype[Any]:
         """Number type of the dictionaries."""
         return self.components[0].dtype
+
+    @property
+    def moments(self) -> Moments | None:
+        """Means and covariances, if there are any."""
+        return None if self.imputer is None else self.imputer.moments
 
     def recipe_for(
         self, data: Data, rule: CodingRule, without: int | None = None, *, weighted_only: bool = False
@@ -142,14 +148,17 @@ class FittedDictionaries:
         wanted = list(range(len(self.components)))
         restore = None if self.standard is None else Restore(self.standard, wanted, data.present)
         targets = {v: self._target_predictors(recipe, data, v) for v in wanted}
-        decoder = dataclasses.replace(
-            self._decoder(data, settings, wanted, keep=True),
-            moments=self.moments,
-            threads=threads.count,
-            missing=data.missing,
+        coded = self.imputer is None or self.imputer.needs_codes
+        job = ImputeViews(
+            recipe=recipe if coded else None,
+            sources=sources,
+            decoder=dataclasses.replace(self._decoder(data, settings, wanted, keep=True), missing=data.missing),
+            imputer=self.imputer,
             targets={v: found for v, found in targets.items() if found is not None},
+            dtype=recipe.dtype,
+            restore=restore,
         )
-        return data.run(DecodeCodes(recipe, sources, decoder, decoder.widths, restore), threads)
+        return data.run(job, threads)
 
     def _decoder(self, data: Data, settings: LearningSettings, wanted: list[int], *, keep: bool) -> Decoder:
         return Decoder(self.components, self.weights, self.predictors, settings.joint_norm, data.present, wanted, keep)

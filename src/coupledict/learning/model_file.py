@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..coding.results import Sums
-from ..data.moments import Moments
 from ..files.models import JSON
 from ..files.state import (
     ModelState,
@@ -19,14 +18,13 @@ from ..files.state import (
 from ..foundation.arrays import Array, Floats
 from ..foundation.standardization import Standardization
 from .fitted import FittedDictionaries
+from .imputation import Imputer
 from .prediction import ViewPredictors
 from .predictors import ANY_OTHERS, Predictors
 from .settings import LearningSettings
 from .updates import RunningSums
 from .view_predictor import ViewPredictor
 
-MOMENT_NAMES = ("mean", "covariance", "shares")
-MOST_SHARE = 100.0  # no file written by this library has a larger factor of a guess
 ANY_NAME = "any"  # how ANY_OTHERS is written in files
 OTHER_NORM = 0.01  # a larger difference of a norm from 1 is not a rounding error
 LEAST_ROOM = (
@@ -41,9 +39,8 @@ def to_tensors(fitted: FittedDictionaries) -> tuple[dict[str, Array], dict[str, 
     for sources, targets in fitted.predictors.items():
         for view, array in targets.items():
             tensors[f"refit.{'-'.join(map(str, sources)) or ANY_NAME}.{view}"] = array
-    if fitted.moments is not None:
-        for name in MOMENT_NAMES:
-            tensors[f"moments.{name}"] = np.asarray(getattr(fitted.moments, name), np.float64)
+    if fitted.imputer is not None:
+        tensors |= {f"imputer.{name}": array for name, array in fitted.imputer.to_tensors().items()}
     if fitted.standard is not None:
         for v, (offset, factor) in enumerate(zip(fitted.standard.offsets, fitted.standard.factors, strict=True)):
             tensors[f"standard.offsets.{v}"] = np.asarray(offset, np.float64)
@@ -73,12 +70,12 @@ def from_tensors(state: ModelState, settings: LearningSettings) -> FittedDiction
     if not isinstance(n_views, int) or n_views < 1:
         raise ValueError(f"it claims {shorten(n_views)} views")
     components = _check_components([tensors[f"components.{v}"] for v in range(n_views)])
-    for start in ("components.", "refit.", "moments.", "standard.", "predictor."):
+    for start in ("components.", "refit.", "imputer.", "standard.", "predictor."):
         check_range(tensors, LEAST_ROOM * float(np.finfo(components[0].dtype).max), start)
     weights = check_file_weights(tensors["view_weights"], n_views)
     history = check_history(facts["history"])
     predictors = _read_predictors(tensors, components)
-    moments = _read_moments(tensors, components)
+    imputer = _read_imputer(tensors, components)
     standard = _read_standard(tensors, components)
     view_predictors = _read_view_predictors(state, components)
     if "stream" not in facts:
@@ -88,7 +85,7 @@ def from_tensors(state: ModelState, settings: LearningSettings) -> FittedDiction
             history,
             len(history),
             predictors,
-            moments=moments,
+            imputer=imputer,
             standard=standard,
             view_predictors=view_predictors,
         )
@@ -97,7 +94,7 @@ def from_tensors(state: ModelState, settings: LearningSettings) -> FittedDiction
     if running.n_batches > n_iter:
         raise ValueError(f"it claims {running.n_batches} batches in {n_iter} iterations")
     return FittedDictionaries(
-        components, weights, history, n_iter, predictors, running, moments, standard, view_predictors
+        components, weights, history, n_iter, predictors, running, imputer, standard, view_predictors
     )
 
 
@@ -127,20 +124,13 @@ def _read_predictors(tensors: dict[str, Array], components: list[Array]) -> Pred
     return predictors
 
 
-def _read_moments(tensors: dict[str, Array], components: list[Array]) -> Moments | None:
-    if not any(key.startswith("moments.") for key in tensors):
+def _read_imputer(tensors: dict[str, Array], components: list[Array]) -> Imputer | None:
+    own = {key.removeprefix("imputer."): array for key, array in tensors.items() if key.startswith("imputer.")}
+    if not own:
         return None
-    moments = Moments(*(tensors[f"moments.{name}"] for name in MOMENT_NAMES))
-    width = sum(array.shape[1] for array in components)
-    shapes = [(width,), (width, width), (len(components), 2)]
-    arrays = [moments.mean, moments.covariance, moments.shares]
-    if [array.shape for array in arrays] != shapes or any(array.dtype != np.float64 for array in arrays):
-        raise ValueError("its moments do not fit its dictionaries")
-    if not np.array_equal(moments.covariance, moments.covariance.T) or np.any(np.diag(moments.covariance) <= 0):
-        raise ValueError("its covariances are not those of any features")
-    if np.any(moments.shares < 0) or np.any(moments.shares > MOST_SHARE):
-        raise ValueError("its moments count for more than they can")
-    return moments
+    imputer = Imputer.from_tensors(own)
+    imputer.check([int(atoms.shape[1]) for atoms in components])
+    return imputer
 
 
 def _read_standard(tensors: dict[str, Array], components: list[Array]) -> Standardization | None:
