@@ -72,6 +72,7 @@ def test_an_interrupt_leaves_no_half_written_files(tmp_path):
     assert list(output.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_demo_writes_pictures_and_a_report_and_says_what_to_try_next(tmp_path):
     extras.need("skimage", "PIL", "matplotlib")
     with small_experiments():

@@ -25,6 +25,7 @@ COMMANDS = sorted({
 OURS = [command.split() for command in COMMANDS if command.startswith("coupledict ")]
 
 
+@pytest.mark.slow
 def test_readme_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__page__"}
