@@ -103,12 +103,12 @@ def test_memory_does_not_grow(rng, kind, sizes):
     try:
         for _ in range(5):  # so that the records which are there before count as well
             learn(learner, batches)
-        gc.collect()  # Python keeps small objects that were freed, up to thousands of them
+        gc.collect()  # Python keeps small objects that were freed, up to thousands of each size
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         for _ in range(100):
             learn(learner, batches)
-        gc.collect()
+            gc.collect()
         after, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

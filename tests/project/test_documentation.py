@@ -68,6 +68,7 @@ WITHOUT_EXAMPLE = {
     "coupledict.files.read_model",
     "coupledict.ModelFileError",
     "coupledict.InterruptedFitWarning",
+    "coupledict.PredictionWarning",
     "coupledict.Progress",
     "coupledict.LearningProgress",
     "coupledict.StoppedByCallback",

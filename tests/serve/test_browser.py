@@ -128,7 +128,7 @@ def test_a_chosen_picture_is_enlarged(open_page, rng):
 
 @pytest.mark.slow
 def test_a_model_is_explored_in_a_frame_apart(open_page, rng, tmp_path):
-    learner = coupledict.CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=1, random_state=0)
+    learner = coupledict.CoupledDictionaryLearning(9, n_nonzero_coefs=2, max_iter=1, predictor="ridge", random_state=0)
     learner.fit([rng.standard_normal((40, 16)), rng.standard_normal((40, 16))]).save(tmp_path / "m.safetensors")
     page = open_page()
     page.get_by_role("tab", name="Explore").click()

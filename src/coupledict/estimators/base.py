@@ -42,6 +42,8 @@ from .saving import SavedMixin, describe_names, restore_names
 from .tables import Codes, CodesMixin
 from .verbose import watched
 
+SETTING_NAMES = frozenset(field.name for field in fields(LearningSettings))
+
 
 class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseEstimator):  # type: ignore[misc]
     """A learner: parameters in, fitted dictionaries out.
@@ -87,8 +89,9 @@ class DictionaryEstimator(RunMixin, SavedMixin, PicturedMixin, CodesMixin, BaseE
             alpha=self.alpha,
             positive_code=self.positive_code,
         )
-        names = {field.name for field in fields(LearningSettings)}
-        return LearningSettings(rule=rule, **{name: value for name, value in vars(self).items() if name in names})
+        return LearningSettings(
+            rule=rule, **{name: value for name, value in vars(self).items() if name in SETTING_NAMES}
+        )
 
     @abstractmethod
     def _show(self, fitted: FittedDictionaries, names: dict[str, Any]) -> dict[str, Any]:
