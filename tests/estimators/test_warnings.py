@@ -21,7 +21,8 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_warnings_point_at_the_call(method, rng):
-    views = [rng.standard_normal((60, 4)), rng.standard_normal((60, 5))]
+    sources = rng.standard_normal((60, 4))
+    views = [sources, sources @ rng.standard_normal((4, 5))]
     learner = CoupledDictionaryLearning(6, max_iter=2, missing="nan", random_state=0).fit(views)
     lacking = [view.copy() for view in views]
     for view in lacking:
